@@ -1,0 +1,68 @@
+"""What the C++ core offers to Python. Checked against the built module by `tests/test_stubs.py`.
+
+Arrays are C-contiguous and of exactly the dtype named; anything else raises `ValueError` as
+`argument: expected …, got …`. The GIL is released during every call.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float32Array = NDArray[np.float32]
+Float64Array = NDArray[np.float64]
+Int64Array = NDArray[np.int64]
+
+def simd_level() -> str: ...
+def simd_levels() -> list[str]: ...
+def set_simd_level(level: str) -> None: ...
+def n_threads() -> int: ...
+def set_n_threads(n_threads: int) -> None: ...
+def inverse_norms(rows: Float32Array, argument: str = "rows") -> Float64Array: ...
+def cosine_topk(
+    queries: Float32Array,
+    passages: Float32Array,
+    k: int,
+    inverse_norms: Float64Array | None = None,
+    tile_rows: int = 0,
+) -> tuple[Int64Array, Float32Array, int]: ...
+def polarization_axis(
+    anchors: Float32Array,
+    stances: Float64Array | None = None,
+    normalize: bool = True,
+) -> tuple[Float32Array, Float64Array, Float64Array]: ...
+def polarization_scores(
+    rows: Float32Array,
+    axes: Float32Array,
+    indices: Int64Array | None = None,
+    axis_of_query: Int64Array | None = None,
+    normalize: bool = True,
+) -> Float32Array: ...
+def threshold_sweep(
+    similarities: Float32Array,
+    scores: Float32Array,
+    criterion: str = "kl",
+    min_kept: int = 1,
+    min_dropped: int = 1,
+    kappa: float = 0.025,
+    bandwidth_factor: float = 1.06,
+    permutations: int = 0,
+    max_exceedances: int = 0,
+    seed: int = 0,
+    query_ids: Int64Array | None = None,
+    curve: bool = False,
+) -> tuple[Float32Array, Int64Array, Float64Array, Float64Array, Float64Array | None]: ...
+def printed_sweep(
+    similarities: Float32Array,
+    scores: Float32Array,
+    tau: float = 0.05,
+    n_thresholds: int = 100,
+    floor: float = 1e-12,
+    bandwidth_factor: float = 1.06,
+    curve: bool = False,
+) -> tuple[Float32Array, Int64Array, Float64Array, Float64Array | None]: ...
+def mmr(
+    similarities: Float32Array,
+    embeddings: Float32Array,
+    k: int,
+    relevance_weight: float = 0.5,
+) -> Int64Array: ...
+def dpp_greedy(kernel: Float64Array, k: int) -> tuple[Int64Array, Int64Array]: ...
