@@ -53,7 +53,7 @@ def cosine_topk(queries: np.ndarray, passages: np.ndarray, k: int):
 
 
 def _canonical_dots(matrix: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """`canonical_dot` of every matrix row with `row`, to the bit: the same sums in the same order."""
+    """`canonical_dot` of every matrix row with `row`: the same sums in the same order."""
     padding = -matrix.shape[1] % LANES
     products = np.pad(matrix.astype(np.float64) * row.astype(np.float64), ((0, 0), (0, padding)))
     blocks = products.reshape(len(matrix), -1, LANES)
@@ -196,7 +196,7 @@ def sweep_curve(x_sorted, rows, h, step, criterion, kappa) -> np.ndarray:
 
 
 def best_split(curve: np.ndarray, n: int, min_kept: int, min_dropped: int):
-    """First maximum over the splits that leave min_kept on the left and min_dropped on the right."""
+    """First maximum over the splits with min_kept on the left and min_dropped on the right."""
     best, best_value = None, -np.inf
     for m in range(max(min_kept, 1), n - max(min_dropped, 1) + 1):
         if m <= n - 1 and curve[m - 1] > best_value:
