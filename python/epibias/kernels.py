@@ -1,0 +1,405 @@
+"""Array in, array out: the stages of the core, on the back end where the arrays live.
+
+The only module that imports `epibias._core`. numpy arrays run on the CPU; nothing is cast, copied
+or moved on the way, and what the core refuses is raised as `InputError`. Everything above this
+layer (retrieval, polarization, threshold, defences) calls these functions and no other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from epibias import _core, _validate
+from epibias._dispatch import CUDA_REASON, core_errors, on_cpu
+from epibias._validate import Float32Array, Float64Array, Int64Array
+
+
+def inverse_norms(rows: Float32Array, argument: str = "rows") -> Float64Array:
+    """Inverse Euclidean norm of every row, summed in float64.
+
+    Parameters
+    ----------
+    rows : float32 [n_rows, dim]
+    argument : str
+        What an error calls `rows`.
+
+    Returns
+    -------
+    float64 [n_rows]
+
+    Raises
+    ------
+    InputError
+        A row that is zero or not finite; the message names it.
+
+    Examples
+    --------
+    >>> inverse_norms(np.array([[3, 4], [0, 2]], np.float32))
+    array([0.2, 0.5])
+    """
+    rows = on_cpu(argument, rows, np.float32, 2)
+    with core_errors():
+        return _core.inverse_norms(rows, argument)
+
+
+def cosine_topk(
+    queries: Float32Array,
+    passages: Float32Array,
+    k: int,
+    *,
+    inverse_norms: Float64Array | None = None,
+    tile_rows: int = 0,
+) -> tuple[Int64Array, Float32Array, int]:
+    """Return the `k` passages most similar to each query, exactly.
+
+    Similarity is the float32 of the cosine summed in float64 in one fixed order; rank is similarity
+    descending, then index ascending. Tiles, threads and SIMD levels do not change a bit of it.
+
+    Parameters
+    ----------
+    queries, passages : float32 [n_queries, dim], float32 [n_passages, dim]
+        Memory-mapped arrays are welcome.
+    k : int
+        At most `n_passages`.
+    inverse_norms : float64 [n_passages], optional
+        From `inverse_norms(passages)`, to compute them once for many searches.
+    tile_rows : int
+        Passages in a tile; 0 chooses.
+
+    Returns
+    -------
+    indices, similarities : [n_queries, k] of int64, float32
+    n_rescored : int
+        Pairs whose similarity was computed in float64 after the float32 scan.
+
+    Raises
+    ------
+    InputError
+        Wrong dtype, shape or layout, `k` above `n_passages`, a zero or non-finite row.
+
+    Examples
+    --------
+    >>> passages = np.array([[1, 0], [0, 1], [1, 1]], np.float32)
+    >>> indices, similarities, _ = cosine_topk(passages[:1], passages, 2)
+    >>> indices
+    array([[0, 2]])
+    """
+    queries = on_cpu("queries", queries, np.float32, 2)
+    passages = on_cpu("passages", passages, np.float32, 2)
+    k = _validate.integer("k", k, low=0)
+    if inverse_norms is not None:
+        inverse_norms = on_cpu("inverse_norms", inverse_norms, np.float64, 1)
+    tile_rows = _validate.integer("tile_rows", tile_rows, low=0)
+    with core_errors():
+        return _core.cosine_topk(queries, passages, k, inverse_norms, tile_rows)
+
+
+def polarization_axis(
+    anchors: Float32Array, stances: Float64Array | None = None, *, normalize: bool = True
+) -> tuple[Float32Array, Float64Array, Float64Array]:
+    """Leading principal axis of each topic's centred anchors, oriented by rule.
+
+    Parameters
+    ----------
+    anchors : float32 [n_topics, n_anchors, dim]
+    stances : float64 [n_topics, n_anchors], optional
+        Signed; both signs in every topic. They orient the axis.
+    normalize : bool
+        Scale the anchors to unit length first.
+
+    Returns
+    -------
+    axes : float32 [n_topics, dim]
+    explained_variance_ratio, relative_gap : float64 [n_topics]
+        λ₁ / Σλ and (λ₁ − λ₂) / λ₁.
+
+    Raises
+    ------
+    InputError
+        One anchor, anchors that do not differ, a zero or non-finite row, stances of one sign.
+
+    References
+    ----------
+    arXiv:2512.00804, section III-A, equations 1 and 2.
+
+    Examples
+    --------
+    >>> anchors = np.array([[[1, 0, 1], [1, 0, 2], [1, 0, 3]]], np.float32)
+    >>> axes, explained, gap = polarization_axis(anchors)
+    >>> axes.shape, bool(explained[0] > 0.99)
+    ((1, 3), True)
+    """
+    anchors = on_cpu("anchors", anchors, np.float32, 3)
+    if stances is not None:
+        stances = on_cpu("stances", stances, np.float64, 2)
+    with core_errors():
+        return _core.polarization_axis(anchors, stances, bool(normalize))
+
+
+def polarization_scores(
+    rows: Float32Array,
+    axes: Float32Array,
+    indices: Int64Array | None = None,
+    axis_of_query: Int64Array | None = None,
+    *,
+    normalize: bool = True,
+) -> Float32Array:
+    """Projections of rows on axes; with `indices`, of the rows that each query gathers.
+
+    Parameters
+    ----------
+    rows, axes : float32 [n_rows, dim], float32 [n_topics, dim]
+    indices : int64 [n_queries, m], optional
+        Rows to score for each query; rows that no query names are never read.
+    axis_of_query : int64 [n_queries], optional
+        Which axis each query uses; axis 0 if there is one.
+    normalize : bool
+        Scale the rows to unit length first.
+
+    Returns
+    -------
+    float32 [n_topics, n_rows], or [n_queries, m] with `indices`
+
+    Raises
+    ------
+    InputError
+        Wrong dtype, shape or layout, an index out of range, a zero or non-finite row.
+
+    Examples
+    --------
+    >>> rows = np.array([[3, 4], [0, 1]], np.float32)
+    >>> polarization_scores(rows, np.array([[1, 0]], np.float32))
+    array([[0.6, 0. ]], dtype=float32)
+    """
+    rows = on_cpu("rows", rows, np.float32, 2)
+    axes = on_cpu("axes", axes, np.float32, 2)
+    if indices is not None:
+        indices = on_cpu("indices", indices, np.int64, 2)
+    if axis_of_query is not None:
+        axis_of_query = on_cpu("axis_of_query", axis_of_query, np.int64, 1)
+    with core_errors():
+        return _core.polarization_scores(rows, axes, indices, axis_of_query, bool(normalize))
+
+
+def threshold_sweep(
+    similarities: Float32Array,
+    scores: Float32Array,
+    *,
+    criterion: str = "kl",
+    min_kept: int = 1,
+    min_dropped: int = 1,
+    kappa: float = 0.025,
+    bandwidth_factor: float = 1.06,
+    permutations: int = 0,
+    max_exceedances: int = 0,
+    seed: int = 0,
+    query_ids: Int64Array | None = None,
+    curve: bool = False,
+) -> tuple[Float32Array, Int64Array, Float64Array, Float64Array, Float64Array | None]:
+    """Split each query's similarities where its scores differ most; see `epibias.threshold_sweep`.
+
+    Parameters
+    ----------
+    similarities, scores : float32 [n_queries, n]
+    criterion, kappa, bandwidth_factor, permutations, max_exceedances, seed
+        As there.
+    min_kept, min_dropped : int
+        Fewest points on the low and on the high side.
+    query_ids : int64 [n_queries], optional
+        Keys of the permutation generator, so that batches do not matter.
+    curve : bool
+
+    Returns
+    -------
+    threshold, n_kept, divergence, p_value : [n_queries] of float32, int64, float64, float64
+    curve : float64 [n_queries, n - 1], or None
+
+    Raises
+    ------
+    InputError
+        Wrong dtype, shape, layout or option, a value that is not finite.
+
+    Examples
+    --------
+    >>> x = np.linspace(0.2, 0.9, 8, dtype=np.float32)[None]
+    >>> y = (x > 0.55).astype(np.float32)
+    >>> int(threshold_sweep(x, y)[1][0])
+    4
+    """
+    similarities, scores = _pairs(similarities, scores)
+    if query_ids is not None:
+        query_ids = on_cpu("query_ids", query_ids, np.int64, 1)
+    with core_errors():
+        return _core.threshold_sweep(
+            similarities,
+            scores,
+            _validate.choice("criterion", criterion, ("kl", "mi")),
+            _validate.integer("min_kept", min_kept, low=1),
+            _validate.integer("min_dropped", min_dropped, low=1),
+            _validate.number("kappa", kappa, above=0),
+            _validate.number("bandwidth_factor", bandwidth_factor, above=0),
+            _validate.integer("permutations", permutations, low=0),
+            _validate.integer("max_exceedances", max_exceedances, low=0),
+            _validate.integer("seed", seed, low=0, high=2**63 - 1),
+            query_ids,
+            bool(curve),
+        )
+
+
+def printed_sweep(
+    similarities: Float32Array,
+    scores: Float32Array,
+    *,
+    tau: float = 0.05,
+    n_thresholds: int = 100,
+    floor: float = 1e-12,
+    bandwidth_factor: float = 1.06,
+    curve: bool = False,
+) -> tuple[Float32Array, Int64Array, Float64Array, Float64Array | None]:
+    """Algorithm 1 of the paper as printed; see `epibias.threshold.printed_sweep`.
+
+    Parameters
+    ----------
+    similarities, scores : float32 [n_queries, n]
+    tau, n_thresholds : float, int
+        Thresholds run from `tau` to `1 - tau` on the raw similarity.
+    floor, bandwidth_factor : float
+        `floor` is added to both densities.
+    curve : bool
+
+    Returns
+    -------
+    threshold, n_kept, divergence : [n_queries] of float32, int64, float64
+    curve : float64 [n_queries, n_thresholds], or None
+
+    Raises
+    ------
+    InputError
+        Wrong dtype, shape, layout or option, a value that is not finite.
+
+    Examples
+    --------
+    >>> x = np.linspace(0.2, 0.9, 8, dtype=np.float32)[None]
+    >>> y = (x > 0.55).astype(np.float32)
+    >>> int(printed_sweep(x, y)[1][0])
+    4
+    """
+    similarities, scores = _pairs(similarities, scores)
+    with core_errors():
+        return _core.printed_sweep(
+            similarities,
+            scores,
+            _validate.number("tau", tau, low=0, high=0.5),
+            _validate.integer("n_thresholds", n_thresholds, low=2),
+            _validate.number("floor", floor, above=0),
+            _validate.number("bandwidth_factor", bandwidth_factor, above=0),
+            bool(curve),
+        )
+
+
+def mmr(
+    similarities: Float32Array, embeddings: Float32Array, k: int, relevance_weight: float = 0.5
+) -> Int64Array:
+    """Rerank each query's candidates by maximal marginal relevance.
+
+    Parameters
+    ----------
+    similarities, embeddings : float32 [n_queries, n], float32 [n_queries, n, dim]
+    k : int
+        At most `n`.
+    relevance_weight : float
+        λ in [0, 1]: 1 is pure relevance, 0 pure diversity.
+
+    Returns
+    -------
+    int64 [n_queries, k]
+        Positions among the candidates, in the order of selection; ties go to the lower position.
+
+    Raises
+    ------
+    InputError
+        Wrong dtype, shape, layout or option, a zero or non-finite row.
+
+    References
+    ----------
+    Carbonell and Goldstein 1998, doi:10.1145/290941.291025.
+
+    Examples
+    --------
+    >>> rows = np.array([[[1, 0], [1, 0.1], [0, 1]]], np.float32)
+    >>> mmr(np.array([[0.9, 0.8, 0.5]], np.float32), rows, 2)
+    array([[0, 2]])
+    """
+    similarities = on_cpu("similarities", similarities, np.float32, 2)
+    embeddings = on_cpu("embeddings", embeddings, np.float32, 3)
+    k = _validate.integer("k", k, low=0)
+    relevance_weight = _validate.number("relevance_weight", relevance_weight, low=0, high=1)
+    with core_errors():
+        return _core.mmr(similarities, embeddings, k, relevance_weight)
+
+
+def dpp_greedy(kernel: Float64Array, k: int) -> tuple[Int64Array, Int64Array]:
+    """Select greedily the items of largest determinant (a determinantal point process).
+
+    Parameters
+    ----------
+    kernel : float64 [n_queries, n, n]
+        Symmetric, positive semi-definite.
+    k : int
+        At most `n`.
+
+    Returns
+    -------
+    positions, n_selected : int64 [n_queries, k], int64 [n_queries]
+        Row i holds `n_selected[i]` positions, fewer than `k` where the determinant can grow no
+        more; what follows them is -1.
+
+    Raises
+    ------
+    InputError
+        Wrong dtype, shape, layout or option, a value that is not finite.
+
+    References
+    ----------
+    Chen, Zhang and Zhou 2018, arXiv:1709.05135.
+
+    Examples
+    --------
+    >>> positions, n_selected = dpp_greedy(np.diag([1.0, 3.0, 2.0])[None], 2)
+    >>> positions
+    array([[1, 2]])
+    """
+    kernel = on_cpu("kernel", kernel, np.float64, 3)
+    k = _validate.integer("k", k, low=0)
+    with core_errors():
+        return _core.dpp_greedy(kernel, k)
+
+
+def backend_info() -> dict[str, object]:
+    """Say which back end runs, at which SIMD level, on how many threads, and why not CUDA.
+
+    Returns
+    -------
+    dict
+        backend, simd_level, simd_levels, n_threads, cuda, cuda_reason.
+
+    Examples
+    --------
+    >>> backend_info()["backend"]
+    'cpu'
+    """
+    return {
+        "backend": "cpu",
+        "simd_level": _core.simd_level(),
+        "simd_levels": _core.simd_levels(),
+        "n_threads": _core.n_threads(),
+        "cuda": False,
+        "cuda_reason": CUDA_REASON,
+    }
+
+
+def _pairs(similarities: object, scores: object) -> tuple[Float32Array, Float32Array]:
+    return (
+        on_cpu("similarities", similarities, np.float32, 2),
+        on_cpu("scores", scores, np.float32, 2),
+    )
