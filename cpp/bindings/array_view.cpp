@@ -1,0 +1,53 @@
+#include "array_view.hpp"
+
+#include <stdexcept>
+
+namespace epibias::bindings {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& argument, const std::string& expected,
+                         const std::string& got) {
+    throw std::invalid_argument(argument + ": expected " + expected + ", got " + got);
+}
+
+std::string ndim_text(std::initializer_list<int> allowed_ndim) {
+    std::string text;
+    for (const int ndim : allowed_ndim) {
+        if (!text.empty()) text += " or ";
+        text += std::to_string(ndim) + "-d";
+    }
+    return text;
+}
+
+std::string attribute_text(const py::handle& value, const char* attribute) {
+    return py::str(value.attr(attribute)).cast<std::string>();
+}
+
+}  // namespace
+
+py::array checked_array(const std::string& argument, const py::handle& value,
+                        const py::dtype& dtype, std::initializer_list<int> allowed_ndim) {
+    const auto name = py::str(dtype).cast<std::string>();
+    const std::string shape = ndim_text(allowed_ndim);
+    if (!py::isinstance<py::array>(value)) {
+        const auto type = py::str(py::type::handle_of(value).attr("__name__")).cast<std::string>();
+        refuse(argument, "a numpy array, " + shape + " " + name, type);
+    }
+    auto array = py::reinterpret_borrow<py::array>(value);
+    if (!array.dtype().equal(dtype)) {
+        refuse(argument, "dtype " + name + "; call " + argument + ".astype(np." + name + ")",
+               "dtype " + attribute_text(value, "dtype"));
+    }
+    bool allowed = false;
+    for (const int ndim : allowed_ndim) allowed = allowed || array.ndim() == ndim;
+    if (!allowed)
+        refuse(argument, "a " + shape + " array", "shape " + attribute_text(value, "shape"));
+    if ((array.flags() & py::array::c_style) == 0) {
+        refuse(argument, "a C-contiguous array; call np.ascontiguousarray(" + argument + ")",
+               "strides " + attribute_text(value, "strides"));
+    }
+    return array;
+}
+
+}  // namespace epibias::bindings
