@@ -15,17 +15,13 @@ from epibias._validate import Float32Array, Float64Array, Int64Array
 
 
 def inverse_norms(rows: Float32Array, argument: str = "rows") -> Float64Array:
-    """Inverse Euclidean norm of every row, summed in float64.
+    """Inverse Euclidean norm of every row, float64 [n_rows], summed in float64.
 
     Parameters
     ----------
     rows : float32 [n_rows, dim]
     argument : str
         What an error calls `rows`.
-
-    Returns
-    -------
-    float64 [n_rows]
 
     Raises
     ------
@@ -399,7 +395,5 @@ def backend_info() -> dict[str, object]:
 
 
 def _pairs(similarities: object, scores: object) -> tuple[Float32Array, Float32Array]:
-    return (
-        on_cpu("similarities", similarities, np.float32, 2),
-        on_cpu("scores", scores, np.float32, 2),
-    )
+    left = on_cpu("similarities", similarities, np.float32, 2)
+    return left, on_cpu("scores", scores, np.float32, 2)
