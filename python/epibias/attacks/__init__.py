@@ -1,0 +1,10 @@
+"""Attacks for the red-team evaluation of an index you own.
+
+In: a `Corpus` and adversarial passages. Out: a new, labelled corpus (`InjectedCorpus`).
+Never edits the corpus it was given, never touches a store, never posts anything.
+"""
+
+from epibias.attacks.decoys import decoys
+from epibias.attacks.injection import InjectedCorpus, inject
+
+__all__ = ["InjectedCorpus", "decoys", "inject"]

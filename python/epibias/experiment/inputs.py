@@ -1,0 +1,186 @@
+"""What a run works on: the debates, encoded once, with one axis a topic and method.
+
+Owns the join of texts, ids, embeddings and axes. In: topics and an encoder. Out: arrays and
+corpora that `measure` only reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from epibias._validate import Float32Array
+from epibias.corpus import Corpus, Passage
+from epibias.data_sets import DebateTopic
+from epibias.encoder import Encoder
+from epibias.errors import ValidityWarning
+from epibias.experiment.plan import POLARITIES, Plan
+from epibias.polarization import PolarizationAxis
+
+Progress = Callable[[int], None]
+BATCH = 32  # texts between two reports of progress
+
+
+@dataclass(frozen=True)
+class ExperimentInputs:
+    """Texts and embeddings of an experiment; arrays have the order of the ids beside them.
+
+    Parameters
+    ----------
+    topics : tuple of DebateTopic
+        The topics that are run, in order.
+    queries : float32 [n_topics, dim]
+        Embeddings of their questions.
+    anchors : tuple of float32 [n_anchors, dim]
+        Embeddings of each topic's anchor passages.
+    benign : Corpus
+        Benign passages of all topics: the clean corpus of every topic.
+    benign_embeddings : float32 [n_benign, dim]
+        Their embeddings.
+    adversarial : mapping
+        (topic, polarity) to its passages and their embeddings, in file order.
+    """
+
+    topics: tuple[DebateTopic, ...]
+    queries: Float32Array
+    anchors: tuple[Float32Array, ...]
+    benign: Corpus
+    benign_embeddings: Float32Array
+    adversarial: Mapping[tuple[str, str], tuple[Sequence[Passage], Float32Array]]
+
+    @property
+    def relevant(self) -> dict[str, list[str]]:
+        """Query id to the ids of its topic's benign passages."""
+        return {query_id(topic): [p.id for p in topic.benign] for topic in self.topics}
+
+
+def query_id(topic: DebateTopic) -> str:
+    """Id of a topic's question."""
+    return f"{topic.topic}-query-01"
+
+
+def n_texts(topics: Sequence[DebateTopic]) -> int:
+    """Texts that `encode_inputs` will encode."""
+    return sum(1 + len(_texts_of(topic)) for topic in topics)
+
+
+def encode_inputs(
+    topics: Sequence[DebateTopic], encoder: Encoder, progress: Progress | None = None
+) -> ExperimentInputs:
+    """Encode every text of the topics once.
+
+    Parameters
+    ----------
+    topics : sequence of DebateTopic
+        What to encode.
+    encoder : Encoder
+        With `encode_queries` and `encode_passages`, or `encode` for both.
+    progress : callable, optional
+        Called with the number of texts done since the last call.
+    """
+    encode_queries = getattr(encoder, "encode_queries", encoder.encode)
+    encode_passages = getattr(encoder, "encode_passages", encoder.encode)
+    queries = _encode([topic.query for topic in topics], encode_queries, progress)
+    texts = [text for topic in topics for text in _texts_of(topic)]
+    rows = _encode(texts, encode_passages, progress)
+    anchors: list[Float32Array] = []
+    benign: list[Float32Array] = []
+    adversarial: dict[tuple[str, str], tuple[Sequence[Passage], Float32Array]] = {}
+    start = 0
+
+    def take(count: int) -> Float32Array:
+        nonlocal start
+        start += count
+        return np.ascontiguousarray(rows[start - count : start])
+
+    for topic in topics:
+        anchors.append(take(len(topic.anchors)))
+        benign.append(take(len(topic.benign)))
+        for polarity in POLARITIES:
+            passages = topic.adversarial[polarity]
+            adversarial[topic.topic, polarity] = passages, take(len(passages))
+    corpus = Corpus([passage for topic in topics for passage in topic.benign])
+    return ExperimentInputs(
+        tuple(topics), queries, tuple(anchors), corpus, np.concatenate(benign), adversarial
+    )
+
+
+def fit_axes(inputs: ExperimentInputs, plan: Plan) -> dict[str, list[PolarizationAxis]]:
+    """Fit one axis a topic, by each method of the plan.
+
+    Weak axes are no surprise here and the report shows the validity of each, so the warnings
+    about it are not repeated on the terminal.
+    """
+    axes: dict[str, list[PolarizationAxis]] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ValidityWarning)
+        for method in plan.axis_methods:
+            axes[method] = [
+                PolarizationAxis.fit(anchors, _stances(topic), method=method)
+                for topic, anchors in zip(inputs.topics, inputs.anchors, strict=True)
+            ]
+    return axes
+
+
+def validity_rows(
+    inputs: ExperimentInputs, axes: Mapping[str, list[PolarizationAxis]]
+) -> list[dict[str, Any]]:
+    """Give the validity, explained variance and gap of every axis, ready for JSON."""
+    return [
+        {
+            "topic": topic.topic,
+            "axis": method,
+            "validity": _scalar(fitted[row].validity),
+            "explained_variance_ratio": _scalar(fitted[row].explained_variance_ratio),
+            "relative_gap": _scalar(fitted[row].relative_gap),
+        }
+        for row, topic in enumerate(inputs.topics)
+        for method, fitted in axes.items()
+    ]
+
+
+def data_sha256(topics: Sequence[DebateTopic]) -> dict[str, str]:
+    """One hash a topic over all its texts, ids and stances, in order."""
+    hashes = {}
+    for topic in topics:
+        digest = hashlib.sha256()
+        passages = [*topic.anchors, *topic.benign]
+        for polarity in POLARITIES:
+            passages.extend(topic.adversarial[polarity])
+        lines = [topic.query, repr(list(topic.stances)), *(f"{p.id}\t{p.text}" for p in passages)]
+        for line in lines:
+            digest.update(line.encode() + b"\n")
+        hashes[topic.topic] = digest.hexdigest()
+    return hashes
+
+
+def _texts_of(topic: DebateTopic) -> list[str]:
+    passages = [*topic.anchors, *topic.benign]
+    for polarity in POLARITIES:
+        passages.extend(topic.adversarial[polarity])
+    return list(Corpus(passages).texts)
+
+
+def _encode(
+    texts: Sequence[str], encode: Callable[[list[str]], Float32Array], progress: Progress | None
+) -> Float32Array:
+    blocks = []
+    for start in range(0, len(texts), BATCH):
+        block = list(texts[start : start + BATCH])
+        blocks.append(encode(block))
+        if progress is not None:
+            progress(len(block))
+    return np.ascontiguousarray(np.concatenate(blocks))
+
+
+def _stances(topic: DebateTopic) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.asarray(topic.stances, dtype=np.float64)
+
+
+def _scalar(value: object) -> float | None:
+    return None if value is None else float(np.asarray(value).reshape(-1)[0])

@@ -1,0 +1,219 @@
+"""What an experiment runs: attacks × axes × defences, as data.
+
+Owns the list of cells and the settings that identify a run. It computes nothing and reads
+nothing; the order here is the order of every table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from epibias import _validate
+from epibias.defenses import MMR, BiasDef, NoDefense
+from epibias.defenses.base import Defense
+from epibias.errors import InputError
+
+AXIS_METHODS = ("pca", "ridge")
+POLARITIES = ("positive", "negative")
+INJECTIONS = (1, 5, 10)
+DECOY_LIMIT = 5
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What is injected for one topic.
+
+    Parameters
+    ----------
+    kind : {"clean", "injection", "decoys"}
+        Nothing; the first `injections` adversarial passages in file order; up to `injections`
+        passages that lie below the query's k-th best benign passage.
+    polarity : {"none", "positive", "negative"}
+        Side of the injected passages; "none" for the clean corpus.
+    injections : int
+        Passages asked for; decoys may be fewer, and the raw rows say how many there were.
+
+    Examples
+    --------
+    >>> Attack("injection", "positive", 5).condition
+    '5'
+    """
+
+    kind: str
+    polarity: str = "none"
+    injections: int = 0
+
+    @property
+    def condition(self) -> str:
+        """Column of the tables: "0", "1", "5", "10" or "decoys"; both polarities share one."""
+        return "decoys" if self.kind == "decoys" else str(self.injections)
+
+    @property
+    def key(self) -> str:
+        """Name for files and selectors, e.g. `injection-positive-5`, `clean`."""
+        if self.kind == "clean":
+            return "clean"
+        parts = [self.kind, self.polarity]
+        return "-".join(parts if self.kind == "decoys" else [*parts, str(self.injections)])
+
+
+@dataclass(frozen=True)
+class NamedDefense:
+    """A defence with the name it has in tables and files.
+
+    Parameters
+    ----------
+    key : str
+        Short name for columns and files.
+    title : str
+        Name for people.
+    defense : Defense
+        The defence with all its parameters.
+    uses_axis : bool
+        Whether the axis can change what it selects. Where not, its selection metrics are reported
+        once, under axis "any".
+    """
+
+    key: str
+    title: str
+    defense: Defense
+    uses_axis: bool = True
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All cells of an experiment.
+
+    Parameters
+    ----------
+    k : int
+        Size of the selection.
+    pool_factor : int
+        Candidates a query, in units of `k`.
+    seed : int
+        For the permutation test and the bootstrap.
+    defenses : tuple of NamedDefense
+        Defences in table order.
+    attacks : tuple of Attack
+        Attacks in table order.
+    axis_methods : tuple of str
+        How the axis is fitted.
+
+    Examples
+    --------
+    >>> plan = demo_plan()
+    >>> len(plan.attacks), len(plan.defenses), plan.n_cells
+    (9, 7, 126)
+    """
+
+    k: int
+    pool_factor: int
+    seed: int
+    defenses: tuple[NamedDefense, ...]
+    attacks: tuple[Attack, ...]
+    axis_methods: tuple[str, ...] = AXIS_METHODS
+
+    @property
+    def n_cells(self) -> int:
+        """Raw rows a topic gives."""
+        return len(self.defenses) * len(self.attacks) * len(self.axis_methods)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Columns of the tables, in order, each once."""
+        return tuple(dict.fromkeys(attack.condition for attack in self.attacks))
+
+    def settings(self) -> dict[str, Any]:
+        """Everything in the plan that can change a result, ready for JSON."""
+        return {
+            "k": self.k,
+            "pool_factor": self.pool_factor,
+            "seed": self.seed,
+            "axis_methods": list(self.axis_methods),
+            "attacks": [attack.key for attack in self.attacks],
+            "injection_order": "the first n adversarial passages in file order",
+            "decoy_rule": (
+                f"up to {DECOY_LIMIT} adversarial passages strictly below the query's "
+                f"{self.k}th best benign passage, the most similar first, injected alone"
+            ),
+            "defenses": {named.key: named.defense.parameters() for named in self.defenses},
+        }
+
+
+def demo_attacks() -> tuple[Attack, ...]:
+    """Clean, 1/5/10 of either polarity, and decoys of either polarity."""
+    injections = [
+        Attack("injection", polarity, number) for number in INJECTIONS for polarity in POLARITIES
+    ]
+    decoy_attacks = [Attack("decoys", polarity, DECOY_LIMIT) for polarity in POLARITIES]
+    return (Attack("clean"), *injections, *decoy_attacks)
+
+
+def demo_plan(k: int = 5, pool_factor: int = 4, seed: int = 0) -> Plan:
+    """Plan of `epibias demo`: none, MMR and five forms of BiasDef, on the pca and the ridge axis.
+
+    Parameters
+    ----------
+    k : int
+        Size of the selection.
+    pool_factor : int
+        Candidates a query, in units of `k`.
+    seed : int
+        For the permutation test (gate) and the bootstrap.
+
+    Raises
+    ------
+    InputError
+        For values that are out of range.
+    """
+    k = _validate.integer("k", k, low=1)
+    pool_factor = _validate.integer("pool_factor", pool_factor, low=1)
+    seed = _validate.integer("seed", seed, low=0)
+    defenses = (
+        NamedDefense("none", "no defence", NoDefense(k=k), uses_axis=False),
+        NamedDefense("mmr", "MMR", MMR(k=k), uses_axis=False),
+        NamedDefense("biasdef", "BiasDef", BiasDef(k=k, seed=seed)),
+        NamedDefense("biasdef-bare", "BiasDef bare", BiasDef.bare(k=k)),
+        NamedDefense("biasdef-printed", "BiasDef printed", BiasDef.printed(k=k)),
+        NamedDefense("biasdef-gate", "BiasDef gate .1", BiasDef(k=k, gate=0.1, seed=seed)),
+        NamedDefense("biasdef-auto", "BiasDef side auto", BiasDef(k=k, side="auto", seed=seed)),
+    )
+    return Plan(k, pool_factor, seed, defenses, demo_attacks())
+
+
+def first_difference(
+    recorded: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = ""
+) -> tuple[str, Any, Any] | None:
+    """First field, by dotted name, in which two settings differ, with both values.
+
+    Examples
+    --------
+    >>> first_difference({"k": 5, "encoder": {"dim": 3}}, {"k": 5, "encoder": {"dim": 4}})
+    ('encoder.dim', 3, 4)
+    """
+    for name in dict.fromkeys([*wanted, *recorded]):
+        label = f"{prefix}{name}"
+        if name not in recorded or name not in wanted:
+            return label, recorded.get(name, "nothing"), wanted.get(name, "nothing")
+        old, new = recorded[name], wanted[name]
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            inner = first_difference(old, new, f"{label}.")
+            if inner is not None:
+                return inner
+        elif old != new:
+            return label, old, new
+    return None
+
+
+def check_topics(available: list[str], wanted: list[str] | None) -> list[str]:
+    """Topics to run, in the order of the data; an unknown or repeated name is an error."""
+    if wanted is None:
+        return available
+    if not wanted:
+        raise InputError("topics", "at least one topic, or none for all", "an empty list")
+    _validate.unique("topics", wanted)
+    for topic in wanted:
+        _validate.choice("topics", topic, available)
+    return [topic for topic in available if topic in wanted]

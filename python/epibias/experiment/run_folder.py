@@ -1,0 +1,245 @@
+"""The folder of a run: manifest first, one part a topic, the completion marker last.
+
+Owns what is on disk and in which order it appears. A killed run leaves whole parts and no marker,
+so it can be resumed; a run under other settings is refused; two processes cannot share a folder.
+It does not know what the rows mean.
+
+    manifest.json   settings (must agree on resume), environment, times
+    parts/          one Parquet file a finished topic; removed after the marker is written
+    raw.parquet     all parts, in the order of the plan
+    tables/ trec/ report.html
+    complete.json   the marker: hash of raw.parquet; a folder without it is unfinished
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from epibias.errors import InputError
+from epibias.experiment import atomic, raw
+from epibias.experiment.manifest import FORMAT, now, settings_hash
+from epibias.experiment.plan import first_difference
+
+# Everything a run writes; `overwrite` removes these and nothing else.
+OWN_NAMES = (
+    "complete.json",
+    "raw.parquet",
+    "report.html",
+    "tables",
+    "trec",
+    "parts",
+    "manifest.json",
+)
+LOCK_NAME = ".lock"
+
+
+class RunFolder:
+    """One run on disk.
+
+    Parameters
+    ----------
+    path : Path
+        Folder of the run; made by `open` when it is not there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = RunFolder(Path(folder) / "run")
+    ...     with run.locked():
+    ...         print(run.open({"k": 5}, {}), run.is_complete, run.topics_done(["tea"]))
+    new False []
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self.parts = self.path / "parts"
+        self._hash = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the completion marker is there."""
+        return (self.path / "complete.json").is_file()
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for this process; the lock goes with the process, even by SIGKILL."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError("out", "a folder", "a file", str(self.path))
+        self._refuse_foreign()
+        atomic.make_folder(self.path)
+        with (self.path / LOCK_NAME).open("a", encoding="utf-8") as lock:
+            _lock(lock.fileno(), self.path)
+            yield
+
+    def open(
+        self,
+        settings: Mapping[str, Any],
+        environment: Mapping[str, Any],
+        *,
+        overwrite: bool = False,
+    ) -> str:
+        """Start, resume or find finished: returns "new", "resumed" or "complete".
+
+        Raises
+        ------
+        InputError
+            If the folder holds a run under other settings (the message names the first field that
+            differs), something that is no run, or an unreadable manifest.
+        """
+        # Compared as JSON keeps them: a tuple is a list there.
+        settings = json.loads(json.dumps(dict(settings), allow_nan=False))
+        self._hash = settings_hash(settings)
+        if overwrite:
+            self._clear()
+        recorded = self._read_json("manifest.json")
+        if recorded is None:
+            start = {"format": FORMAT, "settings": dict(settings), "settings_sha256": self._hash}
+            session = {"started": now(), "environment": dict(environment)}
+            atomic.write_json(self.path / "manifest.json", {**start, "sessions": [session]})
+            atomic.make_folder(self.parts)
+            return "new"
+        self._compare(recorded, settings)
+        for folder in (self.path, self.parts, self.path / "tables", self.path / "trec"):
+            atomic.remove_leftovers(folder)
+        if self.is_complete:
+            self._check_raw()
+            shutil.rmtree(self.parts, ignore_errors=True)
+            return "complete"
+        atomic.make_folder(self.parts)
+        session = {"started": now(), "environment": dict(environment)}
+        recorded["sessions"] = [*recorded.get("sessions", []), session]
+        atomic.write_json(self.path / "manifest.json", recorded)
+        return "resumed"
+
+    def topics_done(self, topics: Sequence[str]) -> list[str]:
+        """Topics whose part is whole and of these settings; a damaged part is put aside."""
+        done = []
+        for topic in topics:
+            path = self._part(topic)
+            if not path.is_file():
+                continue
+            try:
+                raw.read(path, self._hash)
+            except InputError:
+                path.replace(path.with_suffix(".damaged"))
+                continue
+            done.append(topic)
+        return done
+
+    def write_part(self, topic: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Keep the rows of one topic, whole or not at all."""
+        with atomic.replacing(self._part(topic)) as temporary:
+            raw.write(temporary, rows, self._hash)
+
+    def join(self, topics: Sequence[str]) -> list[raw.Row]:
+        """Join the parts, in this order, into raw.parquet; returns the rows."""
+        rows = [row for topic in topics for row in raw.read(self._part(topic), self._hash)]
+        with atomic.replacing(self.path / "raw.parquet") as temporary:
+            raw.write(temporary, rows, self._hash)
+        return rows
+
+    def rows(self) -> list[raw.Row]:
+        """Rows of raw.parquet."""
+        return raw.read(self.path / "raw.parquet", self._hash or None)
+
+    def manifest(self) -> dict[str, Any]:
+        """Read the manifest as it stands on disk."""
+        recorded = self._read_json("manifest.json")
+        if recorded is None:
+            raise InputError("run folder", "a manifest.json", "none", str(self.path))
+        return recorded
+
+    def note(self, **fields: object) -> None:
+        """Add fields to the manifest outside its settings (times, counts)."""
+        atomic.write_json(self.path / "manifest.json", {**self.manifest(), **fields})
+
+    def complete(self, n_rows: int) -> None:
+        """Write the marker, last of all, then remove the parts."""
+        marker = {"finished": now(), "n_rows": n_rows, "raw_sha256": self._raw_sha256()}
+        atomic.write_json(self.path / "complete.json", marker)
+        shutil.rmtree(self.parts, ignore_errors=True)
+
+    def _part(self, topic: str) -> Path:
+        return self.parts / f"{topic}.parquet"
+
+    def _raw_sha256(self) -> str:
+        return hashlib.sha256((self.path / "raw.parquet").read_bytes()).hexdigest()
+
+    def _check_raw(self) -> None:
+        marker = self._read_json("complete.json") or {}
+        try:
+            found = self._raw_sha256()
+        except OSError:
+            found = "no such file"
+        if found != marker.get("raw_sha256"):
+            expected = f"the file this run finished with (sha256 {marker.get('raw_sha256')})"
+            raise InputError(
+                "raw.parquet", expected, found, f"{self.path}; --overwrite starts anew"
+            )
+
+    def _compare(self, recorded: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+        where = f"{self.path}; another --out or --overwrite starts anew"
+        if recorded.get("format") != FORMAT or not isinstance(recorded.get("settings"), dict):
+            found = repr(recorded.get("format"))
+            raise InputError("manifest.json", f"a manifest of format {FORMAT}", found, where)
+        difference = first_difference(recorded["settings"], settings)
+        if difference is not None:
+            field, old, new = difference
+            raise InputError(
+                f"manifest.json, settings.{field}", f"{old!r} (this run began so)", repr(new), where
+            )
+
+    def _read_json(self, name: str) -> dict[str, Any] | None:
+        path = self.path / name
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (ValueError, OSError) as error:
+            raise InputError(name, "a JSON object", str(error)[:120], str(path)) from None
+        if not isinstance(value, dict):
+            raise InputError(name, "a JSON object", type(value).__name__, str(path))
+        return value
+
+    def _refuse_foreign(self) -> None:
+        """Refuse a folder with files but no manifest: it is not ours."""
+        if not self.path.is_dir() or (self.path / "manifest.json").exists():
+            return
+        own = (*OWN_NAMES, LOCK_NAME)
+        foreign = [
+            entry.name
+            for entry in sorted(self.path.iterdir())
+            if entry.name not in own and not entry.name.startswith(atomic.TEMPORARY_PREFIX)
+        ]
+        if foreign:
+            found = f"{foreign[0]!r} in it and no manifest.json"
+            raise InputError("out", "an empty folder or one of a run", found, str(self.path))
+
+    def _clear(self) -> None:
+        """Remove what a run writes; the marker goes first, so a kill leaves an unfinished run."""
+        for name in OWN_NAMES:
+            path = self.path / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        atomic.remove_leftovers(self.path)
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows: no flock, so no guard against two processes
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        found = "one that another process is writing to"
+        raise InputError("out", "a folder that no run is using", found, str(path)) from None
