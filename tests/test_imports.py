@@ -16,7 +16,7 @@ PACKAGE = Path(epibias.__file__).parent
 
 # Lower layers first. A module may import from its own layer and from those before it.
 LAYERS = [
-    {"errors", "_validate", "_files"},
+    {"errors", "_validate", "_files", "_dispatch"},
     {"_core"},
     {"kernels"},
     {"corpus", "corpus_io", "data_sets", "data", "embedding_cache", "encoder", "retrieval"},
