@@ -18,6 +18,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "epibias/numeric.hpp"
 
@@ -65,7 +66,7 @@ class Job {
 
     void work(int thread) {
         const DefaultFloatEnvironment environment;
-        inside_parallel_for = true;
+        const bool outer = std::exchange(inside_parallel_for, true);
         for (;;) {
             const std::int64_t task = next_.fetch_add(1, std::memory_order_relaxed);
             if (task >= n_tasks_ || failed_.load(std::memory_order_relaxed)) break;
@@ -75,7 +76,7 @@ class Job {
                 keep(task, std::current_exception());
             }
         }
-        inside_parallel_for = false;
+        inside_parallel_for = outer;
     }
 
     void rethrow() const {
@@ -176,8 +177,9 @@ class Pool {
     }
 
     const pid_t process_;
-    Pool* const previous_;  // keeps a parent's pool reachable, so that leak checkers see it as kept
-    std::mutex users_;      // held by the one parallel_for that has the pool; guards n_started_
+    [[maybe_unused]] Pool* const
+        previous_;      // keeps a parent's pool reachable, so that leak checkers see it as kept
+    std::mutex users_;  // held by the one parallel_for that has the pool; guards n_started_
     int n_started_ = 0;
     std::mutex mutex_;  // guards everything below
     std::condition_variable wake_;
@@ -231,12 +233,8 @@ void parallel_for(std::int64_t n_tasks, const Task& run, int max_threads) {
     const std::int64_t allowed = max_threads > 0 ? max_threads : n_threads();
     const int helpers = static_cast<int>(std::min(allowed, n_tasks)) - 1;
     Job job(n_tasks, run);
-    if (inside_parallel_for) {
-        job.work(0);
-        inside_parallel_for = true;
-    } else if (helpers == 0 || !pool_of_this_process().run(job, helpers)) {
-        job.work(0);
-    }
+    const bool alone = inside_parallel_for || helpers == 0;
+    if (alone || !pool_of_this_process().run(job, helpers)) job.work(0);
     job.rethrow();
 }
 

@@ -22,7 +22,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "epibias/matrix_view.hpp"
 
@@ -43,11 +42,6 @@ std::int64_t cosine_topk(MatrixView<const float> queries, MatrixView<const float
                          std::int64_t k, std::span<const double> inverse_norms,
                          MatrixView<std::int64_t> indices, MatrixView<float> similarities,
                          const CosineTopkOptions& options = {});
-
-// 1 / norm of every row, [n_rows]. Throws std::invalid_argument, naming `argument` and the lowest
-// row at fault, where a row is not finite or has norm zero.
-void inverse_norms(MatrixView<const float> rows, const std::string& argument,
-                   std::span<double> result);
 
 // |scan value - similarity| is at most this, for unit-scaled queries and rows that are not skipped.
 [[nodiscard]] double scan_error_bound(std::int64_t dim);

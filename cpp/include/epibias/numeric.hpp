@@ -14,6 +14,10 @@
 
 #include <cfenv>
 #include <cstdint>
+#include <span>
+#include <string>
+
+#include "epibias/matrix_view.hpp"
 
 #if defined(__CUDACC__)
 #define EPIBIAS_HOST_DEVICE __host__ __device__
@@ -31,6 +35,15 @@ inline constexpr int kCanonicalLanes = 32;
 
 // 1 / norm of a row; infinite for a zero row and NaN or 0 for a non-finite one: check rows first.
 [[nodiscard]] double inverse_norm(const float* row, std::int64_t dim);
+
+// inverse_norm of every row, [n_rows], on all threads. Throws std::invalid_argument, naming `argument`
+// and the lowest row at fault, where a row is not finite or has norm zero.
+void inverse_norms(MatrixView<const float> rows, const std::string& argument,
+                   std::span<double> result);
+
+// What is wrong with a row whose canonical_dot with itself is not a positive finite number.
+[[noreturn]] void refuse_row(const std::string& argument, const float* row, std::int64_t dim,
+                             std::int64_t row_number);
 
 // Round-to-nearest, denormals kept, for as long as the object lives. A library loaded by the same
 // process may have set flush-to-zero for its threads (any shared object linked with -ffast-math
