@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epibias.errors import InputError, MissingExtraError
+from epibias.errors import InputError, MissingExtraError, RowError
 
 Float32Array = NDArray[np.float32]
 Float64Array = NDArray[np.float64]
@@ -78,6 +78,15 @@ def number(
     if not inside:
         raise InputError(argument, expected, repr(value))
     return real
+
+
+def row(argument: str, value: object, n_rows: int) -> int:
+    """Check the number of one of `n_rows` rows; a negative one counts from the end."""
+    number = integer(argument, value)
+    if not -n_rows <= number < n_rows:
+        expected = f"0 to {n_rows - 1}" if n_rows else "no number, for there are no rows"
+        raise RowError(argument, expected, str(number))
+    return number % n_rows
 
 
 def choice(argument: str, value: object, options: Sequence[str]) -> str:

@@ -57,6 +57,10 @@ class MissingExtraError(InputError, ImportError):
         return type(self), (self.argument, self.package, self.extra)
 
 
+class RowError(InputError, IndexError):
+    """A row out of range: wrong input, and what `for … in` takes for the end of a sequence."""
+
+
 class ValidityWarning(UserWarning):
     """A polarization axis was fitted, but there is little evidence that it carries stance."""
 
