@@ -1,0 +1,350 @@
+"""Passages and queries in memory: ordered, immutable, checked.
+
+Owns what a passage is and how ids meet rows. In: `Passage` objects, or the files that `corpus_io`
+reads. Out: columns of ids, texts and metadata; a `Passage` is built only when it is asked for, so
+that a corpus costs little more than its characters. Never edits or drops a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+from epibias import _validate
+from epibias._columns import RESERVED_FIELDS, Columns
+from epibias.errors import InputError
+from epibias.qrels import Qrels
+
+if TYPE_CHECKING:
+    from epibias.corpus_io import BeirData
+
+__all__ = ["METADATA_FIELDS", "Corpus", "Passage", "Qrels", "Queries"]
+
+METADATA_FIELDS = ("title", "source", "tier", "author", "time")
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A unit of text that is embedded and retrieved.
+
+    Parameters
+    ----------
+    id : str
+        Unique within a corpus.
+    text : str
+        The passage itself, not blank.
+    title : str
+        Title, or "".
+    source : str, optional
+        Where the passage came from.
+    tier : {1, 2, 3}, optional
+        How far the source is trusted: 1 controlled, 2 team, 3 open.
+    author : str, optional
+        Who wrote it.
+    time : str, optional
+        When, in ISO 8601.
+    extra : mapping
+        All other fields of the passage, of any kind that JSON can hold.
+
+    Examples
+    --------
+    >>> Passage("p1", "Trains are fast.", source="wiki", tier=3).tier
+    3
+    """
+
+    id: str
+    text: str
+    title: str = ""
+    source: str | None = None
+    tier: int | None = None
+    author: str | None = None
+    time: str | None = None
+    extra: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+
+class Corpus:
+    r"""Ordered passages with unique ids.
+
+    Parameters
+    ----------
+    passages : iterable of Passage
+        The passages, in the order of their rows.
+
+    Attributes
+    ----------
+    ids : tuple of str
+        Ids, in order.
+    texts : sequence of str
+        What is encoded: title, a line break and text; the text alone where there is no title.
+
+    Raises
+    ------
+    InputError
+        Row and field of the first passage with a blank text, an id that stands twice, a lone
+        surrogate, a tier other than 1, 2, 3, or a time that is not ISO 8601.
+
+    Examples
+    --------
+    >>> passages = [Passage("p1", "Trains are fast."), Passage("p2", "Cars are free.", "Cars")]
+    >>> corpus = Corpus(passages)
+    >>> corpus.index_of("p2"), corpus.texts[1]
+    (1, 'Cars\nCars are free.')
+    >>> corpus[0].text
+    'Trains are fast.'
+    """
+
+    def __init__(self, passages: Iterable[Passage]) -> None:
+        columns = Columns("_id")
+        _add_passages(columns, passages)
+        self._columns = columns.finish()
+
+    @classmethod
+    def _from_columns(cls, columns: Columns) -> Corpus:
+        corpus = cls.__new__(cls)
+        corpus._columns = columns.finish()
+        return corpus
+
+    @classmethod
+    def from_jsonl(cls, path: Path | str) -> Corpus:
+        """Read a corpus from JSON lines; see `epibias.corpus_io.read_corpus_jsonl`."""
+        from epibias import corpus_io
+
+        return corpus_io.read_corpus_jsonl(path)
+
+    @classmethod
+    def from_parquet(cls, path: Path | str) -> Corpus:
+        """Read a corpus from a Parquet file; see `epibias.corpus_io.read_corpus_parquet`."""
+        from epibias import corpus_io
+
+        return corpus_io.read_corpus_parquet(path)
+
+    @classmethod
+    def from_beir(cls, folder: Path | str, split: str | None = None) -> BeirData:
+        """Read corpus, queries and qrels from a folder; see `epibias.corpus_io.read_beir`."""
+        from epibias import corpus_io
+
+        return corpus_io.read_beir(folder, split)
+
+    def to_jsonl(self, path: Path | str) -> None:
+        """Write JSON lines that `from_jsonl` reads back, whole or not at all."""
+        from epibias import corpus_io
+
+        corpus_io.write_corpus_jsonl(self, path)
+
+    def to_parquet(self, path: Path | str) -> None:
+        """Write a Parquet file that `from_parquet` reads back, whole or not at all."""
+        from epibias import corpus_io
+
+        corpus_io.write_corpus_parquet(self, path)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids, in order."""
+        return self._columns.ids
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """Texts as they are encoded, in order; joined with their titles when they are asked for."""
+        return _EncodedTexts(self._columns)
+
+    @property
+    def metadata_names(self) -> tuple[str, ...]:
+        """Names that `metadata` knows: the five of a passage, then those of this corpus."""
+        others = (name for name in self._columns.fields if name not in METADATA_FIELDS)
+        return (*METADATA_FIELDS, *others)
+
+    def metadata(self, name: str) -> tuple[object, ...]:
+        """Give one field of every passage, in order.
+
+        Parameters
+        ----------
+        name : str
+            "title", "source", "tier", "author", "time", or any field that the passages brought.
+
+        Returns
+        -------
+        tuple
+            One value a passage; None where it has none ("" for titles).
+
+        Examples
+        --------
+        >>> Corpus([Passage("p1", "a", tier=2), Passage("p2", "b")]).metadata("tier")
+        (2, None)
+        """
+        known = _validate.choice("name", name, self.metadata_names)
+        absent = "" if known == "title" else None
+        if known not in self._columns.fields:
+            return (absent,) * len(self)
+        column = self._columns.column(known)
+        return column if absent is None else tuple(absent if v is None else v for v in column)
+
+    def index_of(self, passage_id: str) -> int:
+        """Give the row of an id; an unknown one is an `InputError`."""
+        row = self._columns.row_of.get(passage_id) if isinstance(passage_id, str) else None
+        if row is None:
+            expected = f"the id of one of {len(self)} passages"
+            raise InputError("passage_id", expected, f"unknown {passage_id!r}")
+        return row
+
+    def extended(self, passages: Iterable[Passage]) -> Corpus:
+        """Give a new corpus with these passages after the present ones; this one stays as it is.
+
+        Examples
+        --------
+        >>> clean = Corpus([Passage("p1", "a")])
+        >>> len(clean.extended([Passage("p2", "b")])), len(clean)
+        (2, 1)
+        """
+        columns = self._columns.copy()
+        _add_passages(columns, passages, first_place=len(self))
+        return Corpus._from_columns(columns)
+
+    def __contains__(self, passage_id: object) -> bool:
+        return passage_id in self._columns.row_of
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __getitem__(self, row: int) -> Passage:
+        # Negative rows are refused: a store's "nothing found" is -1, and must not be a passage.
+        row = _validate.integer("row", row, low=0, high=len(self) - 1)
+        fields = self._columns.present(row)
+        known = {name: fields.pop(name) for name in METADATA_FIELDS if name in fields}
+        text = self._columns.texts[row]
+        return Passage(self._columns.ids[row], text, **known, extra=fields)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Passage]:
+        return (self[row] for row in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Corpus) and self._columns.same_as(other._columns)
+
+    __hash__ = None  # type: ignore[assignment]  # equal by content, and too large to hash
+
+    def __repr__(self) -> str:
+        return f"Corpus({len(self)} passages)"
+
+
+class Queries:
+    """Questions of users, ordered, with unique ids.
+
+    Parameters
+    ----------
+    ids : sequence of str
+        Ids of the queries.
+    texts : sequence of str
+        Their texts, not blank.
+
+    Examples
+    --------
+    >>> queries = Queries(["q1"], ["Are trains better than cars?"])
+    >>> queries.ids, queries.index_of("q1")
+    (('q1',), 0)
+    """
+
+    def __init__(self, ids: Sequence[str], texts: Sequence[str]) -> None:
+        _validate.same_length("texts", len(texts), "ids", len(ids))
+        columns = Columns("query_id")
+        for row, (query_id, text) in enumerate(zip(ids, texts, strict=True)):
+            columns.add(query_id, text, {}, row)
+        self._columns = columns.finish()
+
+    @classmethod
+    def _from_columns(cls, columns: Columns) -> Queries:
+        queries = cls.__new__(cls)
+        queries._columns = columns.finish()
+        return queries
+
+    @classmethod
+    def from_jsonl(cls, path: Path | str) -> Queries:
+        """Read queries from JSON lines; see `epibias.corpus_io.read_queries_jsonl`."""
+        from epibias import corpus_io
+
+        return corpus_io.read_queries_jsonl(path)
+
+    def to_jsonl(self, path: Path | str) -> None:
+        """Write JSON lines that `from_jsonl` reads back, whole or not at all."""
+        from epibias import corpus_io
+
+        corpus_io.write_queries_jsonl(self, path)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids, in order."""
+        return self._columns.ids
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Texts, in order."""
+        return self._columns.texts
+
+    @property
+    def metadata_names(self) -> tuple[str, ...]:
+        """Names that `metadata` knows: whatever fields the queries brought."""
+        return tuple(self._columns.fields)
+
+    def metadata(self, name: str) -> tuple[object, ...]:
+        """Give one field of every query, None where it has none."""
+        if name not in self._columns.fields:
+            raise InputError("name", f"one of {list(self.metadata_names)}", repr(name))
+        return self._columns.column(name)
+
+    def index_of(self, query_id: str) -> int:
+        """Give the row of an id; an unknown one is an `InputError`."""
+        row = self._columns.row_of.get(query_id) if isinstance(query_id, str) else None
+        if row is None:
+            expected = f"the id of one of {len(self)} queries"
+            raise InputError("query_id", expected, f"unknown {query_id!r}")
+        return row
+
+    def __contains__(self, query_id: object) -> bool:
+        return query_id in self._columns.row_of
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Queries) and self._columns.same_as(other._columns)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Queries({len(self)} queries)"
+
+
+class _EncodedTexts(Sequence[str]):
+    """Texts with their titles before them, joined on access: no second copy of the corpus."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._texts = columns.texts
+        self._titles = columns.fields.get("title", [])
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        if isinstance(row, slice):
+            return [self[i] for i in range(*row.indices(len(self)))]
+        if row < 0:
+            row += len(self)
+        text = self._texts[row]
+        title = self._titles[row] if row < len(self._titles) else None
+        return f"{title}\n{text}" if isinstance(title, str) and title.strip() else text
+
+
+def _add_passages(columns: Columns, passages: Iterable[Passage], first_place: int = 0) -> None:
+    for place, passage in enumerate(passages, first_place):
+        if not isinstance(passage, Passage):
+            raise InputError("passages", "Passage objects", type(passage).__name__, f"row {place}")
+        for name in passage.extra:
+            if name in RESERVED_FIELDS:
+                found = f"{name!r}, which is a field of Passage"
+                raise InputError("extra", "other names", found, columns.where(place, passage.id))
+        fields = {name: getattr(passage, name) for name in METADATA_FIELDS}
+        columns.add(passage.id, passage.text, {**fields, **passage.extra}, place)
