@@ -1,0 +1,9 @@
+"""Defences: one class each, one method, `select(pool) -> Selection`."""
+
+from epibias.defenses.base import Defense
+from epibias.defenses.biasdef import BiasDef
+from epibias.defenses.chain import Chain
+from epibias.defenses.mmr import MMR
+from epibias.defenses.none import NoDefense
+
+__all__ = ["MMR", "BiasDef", "Chain", "Defense", "NoDefense"]

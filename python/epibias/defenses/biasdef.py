@@ -1,0 +1,340 @@
+"""BiasDef: drop the side of the similarity threshold whose polarization differs most.
+
+In: a pool. A sweep splits each query's candidates where the scores on either side diverge most;
+one side is judged suspicious and dropped; the `k` most similar of the rest are selected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epibias import _validate
+from epibias._validate import Float64Array, Int64Array
+from epibias.defenses import sides
+from epibias.errors import InputError
+from epibias.pool import CandidatePool
+from epibias.pool_parts import PoolGroup
+from epibias.selection import Selection
+from epibias.threshold import ThresholdSweep, printed_sweep, threshold_sweep
+
+_WORDS: dict[str, tuple[str | None, ...]] = {
+    "rule": ("splits", "printed"),
+    "criterion": ("kl", "mi"),
+    "side": ("right", "auto"),
+    "mitigation": (None, "mahalanobis"),
+    "fill": ("short", "refill"),
+}
+_RIGHT, _LEFT, _NONE = "right", "left", "none"
+
+
+@dataclass(frozen=True)
+class BiasDef:
+    """Select from the candidates that a polarization threshold leaves.
+
+    The defaults follow the paper with its floor and slack repaired; `bare` and `printed` are the
+    rule without the repairs. Fewer than `k` passages are legal and flagged `short`.
+
+    Parameters
+    ----------
+    k : int
+        Passages to select.
+    criterion : {"kl", "mi"}
+        Divergence of the sweep.
+    gate : float, optional
+        Filter a query only when its permutation p-value is at most this.
+    side : {"right", "auto"}
+        Drop the side of high similarity, or the one whose mean PS lies farther from the neutral
+        centre (which the pool must then have), if either does.
+    mitigation : {None, "mahalanobis"}
+        Let each passage change to the side it is nearer to, once.
+    fill : {"short", "refill"}
+        When fewer than `k` are kept: return fewer, or add the most similar of the dropped behind
+        them (`n_refilled` counts them).
+    min_kept : int, optional
+        Fewest passages that the sweep must leave; `k` if absent.
+    min_side, slack, kappa, bandwidth_factor
+        As in `epibias.threshold_sweep`.
+    permutations, seed : int
+        Of the p-value, computed only with `gate`.
+    rule : {"splits", "printed"}
+        Every distinct split, or Algorithm 1 as printed.
+    kappa_points : float, optional
+        κ · n as a fixed number of pseudo-points, instead of `kappa`.
+    tau, n_thresholds, floor
+        Of the printed rule; as in `epibias.threshold.printed_sweep`.
+
+    Raises
+    ------
+    InputError
+        A parameter out of range, or a gate, side or mitigation for the printed rule.
+
+    References
+    ----------
+    arXiv:2512.00804, section VI-A and Algorithm 1; the mitigation is in its versions 1 and 2.
+
+    Examples
+    --------
+    >>> from epibias.pool import CandidatePool
+    >>> from epibias.polarization import PolarizationAxis
+    >>> turn = np.linspace(0.1, 1.2, 12)  # angles to the query; the nearest three are one-sided
+    >>> tilt = np.where(turn < 0.35, 0.9, 0.01 * np.cos(40 * turn))
+    >>> rows = np.stack([np.cos(turn), np.sin(turn), tilt * np.sin(turn)], 1).astype(np.float32)
+    >>> poles = np.array([[1, 0, 1], [1, 0, -1]], np.float32)
+    >>> axis = PolarizationAxis.fit(poles)
+    >>> query = np.array([[1, 0, 0]], np.float32)
+    >>> chosen = BiasDef(k=3).select(CandidatePool.from_vectors(query, rows, axis))
+    >>> chosen[0], chosen.dropped[0]
+    (array([3, 4, 5]), array([0, 1, 2]))
+    """
+
+    k: int = 5
+    _: KW_ONLY
+    criterion: str = "kl"
+    gate: float | None = None
+    side: str = "right"
+    mitigation: str | None = None
+    fill: str = "short"
+    min_kept: int | None = None
+    min_side: int = 1
+    slack: float = 0.05
+    kappa: float = 0.025
+    bandwidth_factor: float = 1.06
+    permutations: int = 199
+    seed: int = 0
+    rule: str = "splits"
+    kappa_points: float | None = None
+    tau: float = 0.05
+    n_thresholds: int = 100
+    floor: float = 1e-12
+
+    def __post_init__(self) -> None:
+        for name, options in _WORDS.items():
+            if getattr(self, name) not in options:
+                expected = " or ".join(repr(option) for option in options)
+                raise InputError(name, expected, repr(getattr(self, name)))
+        plain: dict[str, object] = {
+            "k": _validate.integer("k", self.k, low=1),
+            "min_side": _validate.integer("min_side", self.min_side, low=1),
+            "slack": _validate.number("slack", self.slack, low=0, high=0.5),
+            "kappa": _validate.number("kappa", self.kappa, above=0),
+            "bandwidth_factor": _validate.number(
+                "bandwidth_factor", self.bandwidth_factor, above=0
+            ),
+            "permutations": _validate.integer("permutations", self.permutations, low=1),
+            "seed": _validate.integer("seed", self.seed, low=0, high=2**63 - 1),
+            "tau": _validate.number("tau", self.tau, low=0, high=0.5),
+            "n_thresholds": _validate.integer("n_thresholds", self.n_thresholds, low=2),
+            "floor": _validate.number("floor", self.floor, above=0),
+        }
+        if self.gate is not None:
+            plain["gate"] = _validate.number("gate", self.gate, low=0, high=1)
+        if self.min_kept is not None:
+            plain["min_kept"] = _validate.integer("min_kept", self.min_kept, low=1)
+        if self.kappa_points is not None:
+            plain["kappa_points"] = _validate.number("kappa_points", self.kappa_points, above=0)
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
+        if self.rule == "printed":
+            for name, default in (("gate", None), ("side", "right"), ("mitigation", None)):
+                if getattr(self, name) != default:
+                    found = repr(getattr(self, name))
+                    raise InputError(name, f"{default!r} with rule='printed'", found)
+
+    @classmethod
+    def bare(cls, k: int = 5) -> BiasDef:
+        """Build the rule without repairs: every split, one point a side, κ · n = 0.01.
+
+        Parameters
+        ----------
+        k : int
+
+        Returns
+        -------
+        BiasDef
+
+        Examples
+        --------
+        >>> BiasDef.bare().name
+        'biasdef[bare]'
+        """
+        return cls(k, min_kept=1, slack=0.0, kappa_points=0.01)
+
+    @classmethod
+    def printed(cls, k: int = 5, tau: float = 0.05, n_thresholds: int = 100) -> BiasDef:
+        """Build Algorithm 1 as printed: uniform thresholds, an additive floor, no minimum.
+
+        Parameters
+        ----------
+        k : int
+        tau : float
+            The thresholds run from `tau` to 1 − `tau`.
+        n_thresholds : int
+
+        Returns
+        -------
+        BiasDef
+
+        Examples
+        --------
+        >>> BiasDef.printed().name
+        'biasdef[printed]'
+        """
+        return cls(k, min_kept=1, slack=0.0, rule="printed", tau=tau, n_thresholds=n_thresholds)
+
+    @property
+    def name(self) -> str:
+        """Tell the preset and what differs from it: "biasdef[gate=0.1]"."""
+        presets = {"bare": BiasDef.bare(self.k), "printed": BiasDef.printed(self.k)}
+        preset, base = "", BiasDef(self.k)
+        if self.rule == "printed":
+            preset, base = "printed", presets["printed"]
+        elif self.kappa_points == 0.01 and self.slack == 0:
+            preset, base = "bare", presets["bare"]
+        differing = [
+            f"{field.name}={getattr(self, field.name)}"
+            for field in fields(self)
+            if getattr(self, field.name) != getattr(base, field.name)
+        ]
+        parts = ([preset] if preset else []) + differing
+        return f"biasdef[{', '.join(parts)}]" if parts else "biasdef"
+
+    def parameters(self) -> dict[str, object]:
+        """Return the parameters as plain values.
+
+        Returns
+        -------
+        dict
+        """
+        return {"defense": "biasdef", **asdict(self)}
+
+    def select(self, pool: CandidatePool) -> Selection:
+        """Filter each query's candidates and select the `k` most similar of the rest.
+
+        Parameters
+        ----------
+        pool : CandidatePool
+
+        Returns
+        -------
+        Selection
+            Diagnostics, one value a query: `threshold` (float32, +inf where nothing was dropped)
+            and `sweep_threshold` (before gate and side were asked), `divergence`, `p_value`,
+            `side` ("right", "left" or "none": the one dropped), `n_kept` (before the cut to `k`),
+            `n_moved` (by the mitigation), `n_refilled`.
+
+        Raises
+        ------
+        InputError
+            `side="auto"` and the pool has no neutral centres.
+        """
+        if self.side == "auto" and pool.neutral_centres is None:
+            raise InputError("pool.neutral_centres", "one a query, for side='auto'", "None")
+        empty = np.empty(0, np.int64)
+        selected: list[Int64Array] = [empty] * pool.n_queries
+        suspicious: list[Int64Array] = [empty] * pool.n_queries
+        diagnostics = _blank_diagnostics(pool.n_queries)
+        for group in pool.groups():
+            queries = group.queries
+            centres = None if pool.neutral_centres is None else pool.neutral_centres[queries]
+            dropped = self._judge(group, centres, diagnostics)
+            n_kept = group.size - dropped.sum(axis=1)
+            # Stable: the kept in the pool's order, then the dropped in the pool's order.
+            order = np.argsort(dropped, axis=1, kind="stable")
+            n_taken = np.minimum(self.k, n_kept if self.fill == "short" else group.size)
+            n_taken = np.broadcast_to(n_taken, n_kept.shape)
+            diagnostics["n_kept"][queries] = n_kept
+            diagnostics["n_refilled"][queries] = np.maximum(n_taken - n_kept, 0)
+            for query, row, kept, taken in zip(
+                queries.tolist(), order, n_kept.tolist(), n_taken.tolist(), strict=True
+            ):
+                selected[query] = row[:taken]
+                suspicious[query] = row[max(kept, taken) :]
+        return Selection.of_queries(
+            pool.candidates_of_queries(),
+            selected,
+            k=self.k,
+            dropped_positions=suspicious,
+            diagnostics=diagnostics,
+        )
+
+    def _judge(
+        self,
+        group: PoolGroup,
+        centres: Float64Array | None,
+        diagnostics: dict[str, NDArray[Any]],
+    ) -> sides.BoolArray:
+        """Return which candidates of a group are suspicious, bool [n_group, n]."""
+        nothing = np.zeros(group.rows.shape, bool)
+        if group.size < 2:
+            return nothing
+        queries = group.queries
+        cut = self._sweep(group)
+        left = group.similarities < cut.threshold[:, None]
+        split = np.isfinite(cut.threshold)
+        if self.gate is not None:
+            split &= cut.p_value <= self.gate
+        if self.side == "auto" and centres is not None:
+            least = self.k if self.min_kept is None else self.min_kept
+            drop_left, drop_right = sides.suspicious_side(group.scores, left, centres, least)
+            drop_left, drop_right = split & drop_left, split & drop_right
+        else:
+            drop_left, drop_right = np.zeros(len(queries), bool), split
+        dropped = (left & drop_left[:, None]) | (~left & drop_right[:, None])
+        if self.mitigation == "mahalanobis":
+            before = dropped
+            dropped = sides.nearer_side(group.similarities, group.scores, before)
+            diagnostics["n_moved"][queries] = (before != dropped).sum(axis=1)
+        filtered = drop_left | drop_right
+        diagnostics["sweep_threshold"][queries] = cut.threshold
+        diagnostics["threshold"][queries] = np.where(filtered, cut.threshold, np.inf)
+        diagnostics["divergence"][queries] = cut.divergence
+        diagnostics["p_value"][queries] = cut.p_value
+        diagnostics["side"][queries] = np.where(
+            drop_left, _LEFT, np.where(drop_right, _RIGHT, _NONE)
+        )
+        return dropped
+
+    def _sweep(self, group: PoolGroup) -> ThresholdSweep:
+        if self.rule == "printed":
+            return printed_sweep(
+                group.similarities,
+                group.scores,
+                tau=self.tau,
+                n_thresholds=self.n_thresholds,
+                floor=self.floor,
+                bandwidth_factor=self.bandwidth_factor,
+            )
+        # With side="auto" either side may be the one that is kept: min_kept is asked afterwards.
+        least = 1 if self.side == "auto" else (self.min_kept or self.k)
+        points = self.kappa_points
+        return threshold_sweep(
+            group.similarities,
+            group.scores,
+            min_kept=least,
+            slack=self.slack,
+            min_side=self.min_side,
+            criterion=self.criterion,
+            kappa=self.kappa if points is None else points / group.size,
+            bandwidth_factor=self.bandwidth_factor,
+            permutations=0 if self.gate is None else self.permutations,
+            seed=self.seed,
+            query_ids=group.query_ids,
+        )
+
+
+def _blank_diagnostics(n_queries: int) -> dict[str, NDArray[Any]]:
+    """Diagnostics of queries without a split."""
+    return {
+        "threshold": np.full(n_queries, np.inf, np.float32),
+        "sweep_threshold": np.full(n_queries, np.inf, np.float32),
+        "divergence": np.zeros(n_queries),
+        "p_value": np.ones(n_queries),
+        "n_kept": np.zeros(n_queries, np.int64),
+        "side": np.full(n_queries, _NONE, "<U5"),
+        "n_moved": np.zeros(n_queries, np.int64),
+        "n_refilled": np.zeros(n_queries, np.int64),
+    }
