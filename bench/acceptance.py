@@ -4,7 +4,7 @@
     python bench/acceptance.py cosine_topk threshold_sweep
     python bench/acceptance.py                      # all
 
-A check is a module `bench/check_NAME.py` with `run() -> dict` whose `passed` says whether all its claims
+A check is a module `bench/check_NAME.py` with `run() -> dict` whose `passed` says if its claims
 held. Exit code 1 when one did not.
 """
 
