@@ -1,0 +1,2 @@
+#define EPIBIAS_LEVEL avx512
+#include "kernels/polarization_axis_body.hpp"

@@ -1,0 +1,2 @@
+#define EPIBIAS_LEVEL scalar
+#include "kernels/polarization_axis_body.hpp"

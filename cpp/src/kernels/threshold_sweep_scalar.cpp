@@ -1,0 +1,2 @@
+#define EPIBIAS_LEVEL scalar
+#include "kernels/threshold_sweep_body.hpp"

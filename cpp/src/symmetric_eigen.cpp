@@ -1,0 +1,339 @@
+#include "epibias/symmetric_eigen.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+namespace epibias {
+
+namespace {
+
+constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+
+// Four accumulators: the compiler may keep them in one register, and the bits are fixed.
+double dot(const double* left, const double* right, std::int64_t n) {
+    double sums[4] = {0, 0, 0, 0};
+    std::int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        for (int lane = 0; lane < 4; ++lane) sums[lane] += left[i + lane] * right[i + lane];
+    }
+    for (; i < n; ++i) sums[0] += left[i] * right[i];
+    return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+}
+
+void scale_to_unit(double* vector, std::int64_t n) {
+    double largest = 0;
+    for (std::int64_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(vector[i]));
+    for (std::int64_t i = 0; i < n; ++i) vector[i] /= largest;
+    const double norm = std::sqrt(dot(vector, vector, n));
+    for (std::int64_t i = 0; i < n; ++i) vector[i] /= norm;
+}
+
+// ---- cyclic Jacobi -------------------------------------------------------------------------
+
+struct Rotation {
+    double cosine, sine;
+};
+
+// The rotation of rows and columns p and q that makes their common element zero, with the smaller
+// angle: the one for which the method converges.
+Rotation rotation_for(double p_value, double q_value, double element) {
+    const double theta = (q_value - p_value) / (2 * element);
+    const double tangent =
+        (theta >= 0 ? 1.0 : -1.0) / (std::abs(theta) + std::sqrt(theta * theta + 1));
+    const double cosine = 1 / std::sqrt(tangent * tangent + 1);
+    return {cosine, tangent * cosine};
+}
+
+void rotate(double* p_row, double* q_row, std::int64_t n, Rotation rotation) {
+    for (std::int64_t i = 0; i < n; ++i) {
+        const double p_value = p_row[i];
+        const double q_value = q_row[i];
+        p_row[i] = rotation.cosine * p_value - rotation.sine * q_value;
+        q_row[i] = rotation.sine * p_value + rotation.cosine * q_value;
+    }
+}
+
+// ---- Householder tridiagonalisation --------------------------------------------------------
+
+struct Tridiagonal {
+    std::vector<double> diagonal, below;  // below[i] joins i - 1 and i; below[0] is 0
+    std::vector<double> factor;           // H_i = I - factor[i] u u^T, u in row i of the matrix
+};
+
+// Lower triangle, from the last row up (EISPACK's tred1, Martin, Reinsch, Wilkinson 1968): row i
+// keeps its Householder vector in columns 0 … i - 1.
+Tridiagonal tridiagonalise(double* matrix, std::int64_t n) {
+    const auto size = static_cast<std::size_t>(n);
+    Tridiagonal result{std::vector<double>(size), std::vector<double>(size),
+                       std::vector<double>(size)};
+    std::vector<double> product(size);
+    for (std::int64_t i = n - 1; i > 0; --i) {
+        double* u = matrix + i * n;  // its first i elements
+        double largest = 0;
+        for (std::int64_t k = 0; k < i; ++k) largest = std::max(largest, std::abs(u[k]));
+        double rest = 0;
+        for (std::int64_t k = 0; k + 1 < i; ++k) rest = std::max(rest, std::abs(u[k]));
+        const auto row = static_cast<std::size_t>(i);
+        if (rest == 0) {  // already tridiagonal here
+            result.below[row] = u[i - 1];
+            result.factor[row] = 0;
+            continue;
+        }
+        for (std::int64_t k = 0; k < i; ++k) u[k] /= largest;  // no overflow in the square
+        const double squared = dot(u, u, i);
+        const double norm = std::copysign(std::sqrt(squared), u[i - 1]);
+        result.below[row] = -norm * largest;
+        u[i - 1] += norm;
+        const double factor = 1 / (norm * u[i - 1]);  // 2 / |u|^2
+        result.factor[row] = factor;
+        // product = A u over the leading i rows, reading the lower triangle once.
+        std::fill_n(product.begin(), i, 0.0);
+        for (std::int64_t j = 0; j < i; ++j) {
+            const double* a = matrix + j * n;
+            const double u_j = u[j];
+            for (std::int64_t k = 0; k < j; ++k) product[static_cast<std::size_t>(k)] += a[k] * u_j;
+            product[static_cast<std::size_t>(j)] += dot(a, u, j) + a[j] * u_j;
+        }
+        for (std::int64_t k = 0; k < i; ++k) product[static_cast<std::size_t>(k)] *= factor;
+        const double half = 0.5 * factor * dot(product.data(), u, i);
+        for (std::int64_t k = 0; k < i; ++k) product[static_cast<std::size_t>(k)] -= half * u[k];
+        for (std::int64_t j = 0; j < i; ++j) {
+            double* a = matrix + j * n;
+            const double u_j = u[j];
+            const double product_j = product[static_cast<std::size_t>(j)];
+            for (std::int64_t k = 0; k <= j; ++k) {
+                a[k] -= u_j * product[static_cast<std::size_t>(k)] + product_j * u[k];
+            }
+        }
+    }
+    for (std::int64_t i = 0; i < n; ++i) {
+        result.diagonal[static_cast<std::size_t>(i)] = matrix[i * n + i];
+    }
+    return result;
+}
+
+// vector := H_(n-1) … H_1 vector: from an eigenvector of the tridiagonal matrix to one of A.
+void transform_back(const Tridiagonal& tridiagonal, const double* matrix, std::int64_t n,
+                    double* vector) {
+    for (std::int64_t i = 1; i < n; ++i) {
+        const double factor = tridiagonal.factor[static_cast<std::size_t>(i)];
+        if (factor == 0) continue;
+        const double* u = matrix + i * n;
+        const double amount = factor * dot(u, vector, i);
+        for (std::int64_t k = 0; k < i; ++k) vector[k] -= amount * u[k];
+    }
+}
+
+// ---- eigenvalues by bisection --------------------------------------------------------------
+
+double norm_bound(const Tridiagonal& t) {  // largest absolute row sum
+    double bound = 0;
+    for (std::size_t i = 0; i < t.diagonal.size(); ++i) {
+        const double next = i + 1 < t.below.size() ? std::abs(t.below[i + 1]) : 0;
+        bound = std::max(bound, std::abs(t.diagonal[i]) + std::abs(t.below[i]) + next);
+    }
+    return bound;
+}
+
+// How many eigenvalues lie above `value`: signs of the pivots of T - value I (Sylvester).
+std::int64_t count_above(const Tridiagonal& t, double value, double tiny) {
+    std::int64_t count = 0;
+    double pivot = 1;
+    for (std::size_t i = 0; i < t.diagonal.size(); ++i) {
+        pivot = t.diagonal[i] - value - t.below[i] * t.below[i] / pivot;
+        if (std::abs(pivot) < tiny) pivot = -tiny;
+        if (pivot > 0) ++count;
+    }
+    return count;
+}
+
+// The eigenvalue that has `rank` - 1 above it.
+double eigenvalue_of_rank(const Tridiagonal& t, std::int64_t rank, double bound) {
+    const double tiny = kEpsilon * kEpsilon * bound + std::numeric_limits<double>::min();
+    double low = -bound;
+    double high = bound;
+    while (true) {
+        const double middle = low + (high - low) / 2;
+        // In float64 an interval of two neighbours has no middle.
+        if (high - low <= kEpsilon * bound || middle <= low || middle >= high) return middle;
+        (count_above(t, middle, tiny) >= rank ? low : high) = middle;
+    }
+}
+
+// ---- inverse iteration ---------------------------------------------------------------------
+
+// Solves (T - shift I) x = right side by Gaussian elimination with partial pivoting; a pivot of
+// zero becomes `tiny`, which is what makes inverse iteration work at an exact eigenvalue.
+class ShiftedSolver {
+  public:
+    ShiftedSolver(const Tridiagonal& t, double shift, double tiny)
+        : pivot_(t.diagonal.size()),
+          upper_(t.diagonal.size()),
+          second_(t.diagonal.size()),
+          multiplier_(t.diagonal.size()),
+          swapped_(t.diagonal.size()) {
+        const std::size_t n = pivot_.size();
+        const auto above = [&](std::size_t i) { return i + 1 < n ? t.below[i + 1] : 0.0; };
+        double diagonal = t.diagonal[0] - shift;
+        double upper = above(0);
+        for (std::size_t i = 0; i + 1 < n; ++i) {
+            const double below = t.below[i + 1];
+            const double next_diagonal = t.diagonal[i + 1] - shift;
+            swapped_[i] = std::abs(below) > std::abs(diagonal);
+            if (swapped_[i]) {
+                pivot_[i] = below;
+                upper_[i] = next_diagonal;
+                second_[i] = above(i + 1);
+                multiplier_[i] = diagonal / below;
+                diagonal = upper - multiplier_[i] * next_diagonal;
+                upper = -multiplier_[i] * second_[i];
+            } else {
+                pivot_[i] = std::abs(diagonal) < tiny ? tiny : diagonal;
+                upper_[i] = upper;
+                second_[i] = 0;
+                multiplier_[i] = below / pivot_[i];
+                diagonal = next_diagonal - multiplier_[i] * upper;
+                upper = above(i + 1);
+            }
+        }
+        pivot_[n - 1] = std::abs(diagonal) < tiny ? tiny : diagonal;
+    }
+
+    void solve(double* x) const {
+        const std::size_t n = pivot_.size();
+        for (std::size_t i = 0; i + 1 < n; ++i) {
+            if (swapped_[i]) std::swap(x[i], x[i + 1]);
+            x[i + 1] -= multiplier_[i] * x[i];
+        }
+        for (std::size_t i = n; i-- > 0;) {
+            double value = x[i];
+            if (i + 1 < n) value -= upper_[i] * x[i + 1];
+            if (i + 2 < n) value -= second_[i] * x[i + 2];
+            x[i] = value / pivot_[i];
+        }
+    }
+
+  private:
+    std::vector<double> pivot_, upper_, second_, multiplier_;
+    std::vector<char> swapped_;
+};
+
+double residual(const Tridiagonal& t, double value, const double* vector) {
+    const std::size_t n = t.diagonal.size();
+    double squares = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+        double element = (t.diagonal[i] - value) * vector[i];
+        if (i > 0) element += t.below[i] * vector[i - 1];
+        if (i + 1 < n) element += t.below[i + 1] * vector[i + 1];
+        squares += element * element;
+    }
+    return std::sqrt(squares);
+}
+
+// Start vectors without structure, so that none is orthogonal to the wanted one: 0.5 … 1.5 by the
+// golden ratio.
+void fill_start(double* vector, std::int64_t n, int attempt) {
+    double position = 0.1 * attempt;
+    for (std::int64_t i = 0; i < n; ++i) {
+        position += 0.6180339887498949;
+        position -= std::floor(position);
+        vector[i] = 0.5 + position;
+    }
+}
+
+void inverse_iteration(const Tridiagonal& t, double value, double bound, double* vector) {
+    constexpr int kAttempts = 5;
+    constexpr int kIterations = 5;  // two are enough unless the start was unlucky
+    const auto n = static_cast<std::int64_t>(t.diagonal.size());
+    const double allowed = kResidualFactor * static_cast<double>(n) * kEpsilon * bound / 4;
+    const ShiftedSolver solver(t, value, kEpsilon * bound);
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+        fill_start(vector, n, attempt);
+        scale_to_unit(vector, n);
+        for (int iteration = 0; iteration < kIterations; ++iteration) {
+            solver.solve(vector);
+            scale_to_unit(vector, n);
+            // One more pass after the first that is small enough: it takes out what is left of
+            // the neighbours.
+            if (iteration > 0 && residual(t, value, vector) <= allowed) return;
+        }
+    }
+    throw std::runtime_error("leading_eigenpair: inverse iteration did not converge");
+}
+
+}  // namespace
+
+LeadingEigenvalues leading_eigenpair_jacobi(double* matrix, std::int64_t n, double* vector) {
+    constexpr int kMaxSweeps = 40;  // quadratic convergence: 5 to 8 are seen
+    for (std::int64_t i = 0; i < n; ++i) {
+        for (std::int64_t j = 0; j < i; ++j) matrix[j * n + i] = matrix[i * n + j];
+    }
+    const double squared_norm = dot(matrix, matrix, n * n);
+    if (!std::isfinite(squared_norm)) {
+        throw std::runtime_error("leading_eigenpair: the matrix is not finite");
+    }
+    std::vector<double> vectors(static_cast<std::size_t>(n * n));  // row i: eigenvector i
+    for (std::int64_t i = 0; i < n; ++i) vectors[static_cast<std::size_t>(i * n + i)] = 1;
+    bool rotated = true;
+    for (int sweep = 0; rotated && sweep < kMaxSweeps; ++sweep) {
+        rotated = false;
+        for (std::int64_t p = 0; p + 1 < n; ++p) {
+            for (std::int64_t q = p + 1; q < n; ++q) {
+                double* p_row = matrix + p * n;
+                double* q_row = matrix + q * n;
+                const double element = p_row[q];
+                // A thousandth of the rounding error of the norm.
+                if (element * element <= 1e-38 * squared_norm) continue;
+                rotated = true;
+                const Rotation rotation = rotation_for(p_row[p], q_row[q], element);
+                rotate(p_row, q_row, n, rotation);
+                for (std::int64_t i = 0; i < n; ++i) {
+                    double* row = matrix + i * n;
+                    rotate(row + p, row + q, 1, rotation);
+                }
+                p_row[q] = q_row[p] = 0;
+                rotate(vectors.data() + p * n, vectors.data() + q * n, n, rotation);
+            }
+        }
+    }
+    std::int64_t first = 0;
+    for (std::int64_t i = 1; i < n; ++i) {
+        if (matrix[i * n + i] > matrix[first * n + first]) first = i;
+    }
+    LeadingEigenvalues result{matrix[first * n + first], 0};
+    double second = -std::numeric_limits<double>::infinity();
+    for (std::int64_t i = 0; i < n; ++i) {
+        if (i != first) second = std::max(second, matrix[i * n + i]);
+    }
+    if (n > 1) result.second = second;
+    std::copy_n(vectors.data() + first * n, n, vector);
+    scale_to_unit(vector, n);
+    return result;
+}
+
+LeadingEigenvalues leading_eigenpair_tridiagonal(double* matrix, std::int64_t n, double* vector) {
+    const Tridiagonal tridiagonal = tridiagonalise(matrix, n);
+    const double bound = norm_bound(tridiagonal);
+    if (!std::isfinite(bound)) {
+        throw std::runtime_error("leading_eigenpair: the matrix is not finite");
+    }
+    std::fill_n(vector, n, 0.0);
+    vector[0] = 1;
+    if (bound == 0) return {};
+    LeadingEigenvalues result{eigenvalue_of_rank(tridiagonal, 1, bound), 0};
+    if (n > 1) result.second = eigenvalue_of_rank(tridiagonal, 2, bound);
+    inverse_iteration(tridiagonal, result.first, bound, vector);
+    transform_back(tridiagonal, matrix, n, vector);
+    scale_to_unit(vector, n);
+    return result;
+}
+
+LeadingEigenvalues leading_eigenpair(double* matrix, std::int64_t n, double* vector) {
+    return n <= kJacobiLimit ? leading_eigenpair_jacobi(matrix, n, vector)
+                             : leading_eigenpair_tridiagonal(matrix, n, vector);
+}
+
+}  // namespace epibias
