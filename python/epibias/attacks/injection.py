@@ -94,6 +94,5 @@ def inject(corpus: Corpus, adversarial: Sequence[Passage]) -> InjectedCorpus:
             found = f"{passage.id!r}, which stands in the corpus or in an earlier row"
             raise InputError("adversarial", "ids that are new to the corpus", found, f"row {row}")
         known.add(passage.id)
-    originals = [corpus[row] for row in range(len(corpus))]
     ids = tuple(passage.id for passage in adversarial)
-    return InjectedCorpus(Corpus([*originals, *adversarial]), len(originals), ids)
+    return InjectedCorpus(corpus.extended(adversarial), len(corpus), ids)

@@ -56,12 +56,7 @@ class ExperimentInputs:
     @property
     def relevant(self) -> dict[str, list[str]]:
         """Query id to the ids of its topic's benign passages."""
-        return {query_id(topic): [p.id for p in topic.benign] for topic in self.topics}
-
-
-def query_id(topic: DebateTopic) -> str:
-    """Id of a topic's question."""
-    return f"{topic.topic}-query-01"
+        return {topic.query_id: [p.id for p in topic.benign] for topic in self.topics}
 
 
 def n_texts(topics: Sequence[DebateTopic]) -> int:
@@ -85,9 +80,9 @@ def encode_inputs(
     """
     encode_queries = getattr(encoder, "encode_queries", encoder.encode)
     encode_passages = getattr(encoder, "encode_passages", encoder.encode)
-    queries = _encode([topic.query for topic in topics], encode_queries, progress)
+    queries = encode_in_batches([topic.query for topic in topics], encode_queries, progress)
     texts = [text for topic in topics for text in _texts_of(topic)]
-    rows = _encode(texts, encode_passages, progress)
+    rows = encode_in_batches(texts, encode_passages, progress)
     anchors: list[Float32Array] = []
     benign: list[Float32Array] = []
     adversarial: dict[tuple[str, str], tuple[Sequence[Passage], Float32Array]] = {}
@@ -120,10 +115,9 @@ def fit_axes(inputs: ExperimentInputs, plan: Plan) -> dict[str, list[Polarizatio
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ValidityWarning)
         for method in plan.axis_methods:
-            axes[method] = [
-                PolarizationAxis.fit(anchors, _stances(topic), method=method)
-                for topic, anchors in zip(inputs.topics, inputs.anchors, strict=True)
-            ]
+            stances = [_stances(topic) for topic in inputs.topics]
+            batch = PolarizationAxis.fit(list(inputs.anchors), stances, method=method)
+            axes[method] = [batch.topic(row) for row in range(batch.n_topics)]
     return axes
 
 
@@ -166,9 +160,10 @@ def _texts_of(topic: DebateTopic) -> list[str]:
     return list(Corpus(passages).texts)
 
 
-def _encode(
+def encode_in_batches(
     texts: Sequence[str], encode: Callable[[list[str]], Float32Array], progress: Progress | None
 ) -> Float32Array:
+    """Encode texts block by block, float32 `[n_texts, dim]`, reporting each block."""
     blocks = []
     for start in range(0, len(texts), BATCH):
         block = list(texts[start : start + BATCH])
@@ -183,4 +178,5 @@ def _stances(topic: DebateTopic) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def _scalar(value: object) -> float | None:
-    return None if value is None else float(np.asarray(value).reshape(-1)[0])
+    number = np.nan if value is None else float(np.asarray(value).reshape(-1)[0])
+    return number if np.isfinite(number) else None

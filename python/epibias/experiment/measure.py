@@ -6,6 +6,7 @@ nothing; the same inputs give the same rows, but for the latency.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from epibias._validate import Float32Array, Int64Array
 from epibias.attacks import InjectedCorpus, decoys, inject
 from epibias.corpus import Passage
 from epibias.errors import InputError
-from epibias.experiment.inputs import ExperimentInputs, query_id
+from epibias.experiment.inputs import ExperimentInputs
 from epibias.experiment.plan import DECOY_LIMIT, Attack, NamedDefense, Plan
 from epibias.experiment.raw import Row
 from epibias.metrics import retrieval as metrics
@@ -108,14 +109,16 @@ def _pool(
     row: int,
     attacked: _AttackedTopic,
 ) -> CandidatePool:
-    # One pool a query: its number keys the permutation test, so no p-value depends on which
-    # other topics are run.
+    # The query's id keys the permutation test, so no p-value depends on which topics are run.
+    digest = hashlib.sha256(inputs.topics[row].query_id.encode()).digest()
+    key = np.array([int.from_bytes(digest[:7], "big")], dtype=np.int64)
     return CandidatePool.build(
         attacked.index,
         inputs.queries[row : row + 1],
         axis,
         k=plan.k,
         pool_factor=plan.pool_factor,
+        query_ids=key,
         topics=(inputs.topics[row].topic,),
     )
 
@@ -126,7 +129,7 @@ def _cell(
     attack = attacked.attack
     return {
         "topic": inputs.topics[row].topic,
-        "query_id": query_id(inputs.topics[row]),
+        "query_id": inputs.topics[row].query_id,
         "axis": method,
         "defense": named.key,
         "attack": attack.kind,
@@ -169,6 +172,7 @@ def _defend(
         "dropped_ids": [ids[i] for i in selection.dropped[0]],
         "n_selected": int(selection.n_selected[0]),
         "short": int(selection.n_selected[0]) < plan.k,
+        "sweep_threshold": _finite(diagnostics, "sweep_threshold"),
         "threshold": _finite(diagnostics, "threshold"),
         "n_kept": _whole(diagnostics, "n_kept"),
         "divergence": _finite(diagnostics, "divergence"),
@@ -187,24 +191,19 @@ def _metrics(
     selected: Int64Array,
     scores: Float32Array,
 ) -> Row:
-    corpus, injected = attacked.injected.corpus, attacked.injected
-    chosen = [corpus.ids[i] for i in selected]
-    relevant = inputs.relevant[query_id(inputs.topics[row])]
-    n_adversarial = len(set(chosen) & set(injected.adversarial_ids))
-    return {
-        "adversarial_precision": metrics.adversarial_precision(
-            chosen, injected.adversarial_ids, plan.k
-        ),
-        "adversarial_recall": (
-            metrics.adversarial_recall(chosen, injected.adversarial_ids)
-            if injected.adversarial_ids
-            else None
-        ),
-        "none_selected": float(n_adversarial == 0),
+    adversarial = attacked.injected.adversarial_ids
+    ids = attacked.injected.corpus.ids
+    chosen = [ids[i] for i in selected]
+    relevant = [passage.id for passage in inputs.topics[row].benign]
+    values = {
+        "adversarial_precision": metrics.adversarial_precision(chosen, adversarial, plan.k),
+        "adversarial_recall": metrics.adversarial_recall(chosen, adversarial),
+        "none_selected": metrics.none_selected(chosen, adversarial),
         "recall_over_k": metrics.recall_over_k(chosen, relevant, plan.k),
         "recall_over_relevant": metrics.recall_over_relevant(chosen, relevant),
-        "mean_score": float(np.mean(scores, dtype=np.float64)) if len(scores) else None,
+        "mean_score": metrics.mean_polarization(scores),
     }
+    return {name: None if np.isnan(value) else value for name, value in values.items()}
 
 
 def _first(diagnostics: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401

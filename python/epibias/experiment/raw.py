@@ -42,7 +42,8 @@ _COLUMNS = {
     "dropped_ids": "strings",
     "n_selected": "int64",
     "short": "bool",
-    "threshold": "float32",
+    "sweep_threshold": "float32",  # where the candidates split best
+    "threshold": "float32",  # the same, where it was acted on
     "n_kept": "int64",
     "divergence": "float64",
     "p_value": "float64",

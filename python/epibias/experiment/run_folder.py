@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from epibias.errors import InputError
-from epibias.experiment import atomic, raw
+from epibias import _files
+from epibias.experiment import raw
 from epibias.experiment.manifest import FORMAT, now, settings_hash
 from epibias.experiment.plan import first_difference
 
@@ -73,7 +74,7 @@ class RunFolder:
         if self.path.exists() and not self.path.is_dir():
             raise InputError("out", "a folder", "a file", str(self.path))
         self._refuse_foreign()
-        atomic.make_folder(self.path)
+        _files.make_folder(self.path)
         with (self.path / LOCK_NAME).open("a", encoding="utf-8") as lock:
             _lock(lock.fileno(), self.path)
             yield
@@ -102,20 +103,20 @@ class RunFolder:
         if recorded is None:
             start = {"format": FORMAT, "settings": dict(settings), "settings_sha256": self._hash}
             session = {"started": now(), "environment": dict(environment)}
-            atomic.write_json(self.path / "manifest.json", {**start, "sessions": [session]})
-            atomic.make_folder(self.parts)
+            _files.write_json(self.path / "manifest.json", {**start, "sessions": [session]})
+            _files.make_folder(self.parts)
             return "new"
         self._compare(recorded, settings)
         for folder in (self.path, self.parts, self.path / "tables", self.path / "trec"):
-            atomic.remove_leftovers(folder)
+            _files.remove_leftovers(folder)
         if self.is_complete:
             self._check_raw()
             shutil.rmtree(self.parts, ignore_errors=True)
             return "complete"
-        atomic.make_folder(self.parts)
+        _files.make_folder(self.parts)
         session = {"started": now(), "environment": dict(environment)}
         recorded["sessions"] = [*recorded.get("sessions", []), session]
-        atomic.write_json(self.path / "manifest.json", recorded)
+        _files.write_json(self.path / "manifest.json", recorded)
         return "resumed"
 
     def topics_done(self, topics: Sequence[str]) -> list[str]:
@@ -135,13 +136,13 @@ class RunFolder:
 
     def write_part(self, topic: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Keep the rows of one topic, whole or not at all."""
-        with atomic.replacing(self._part(topic)) as temporary:
+        with _files.replacing(self._part(topic)) as temporary:
             raw.write(temporary, rows, self._hash)
 
     def join(self, topics: Sequence[str]) -> list[raw.Row]:
         """Join the parts, in this order, into raw.parquet; returns the rows."""
         rows = [row for topic in topics for row in raw.read(self._part(topic), self._hash)]
-        with atomic.replacing(self.path / "raw.parquet") as temporary:
+        with _files.replacing(self.path / "raw.parquet") as temporary:
             raw.write(temporary, rows, self._hash)
         return rows
 
@@ -158,12 +159,12 @@ class RunFolder:
 
     def note(self, **fields: object) -> None:
         """Add fields to the manifest outside its settings (times, counts)."""
-        atomic.write_json(self.path / "manifest.json", {**self.manifest(), **fields})
+        _files.write_json(self.path / "manifest.json", {**self.manifest(), **fields})
 
     def complete(self, n_rows: int) -> None:
         """Write the marker, last of all, then remove the parts."""
         marker = {"finished": now(), "n_rows": n_rows, "raw_sha256": self._raw_sha256()}
-        atomic.write_json(self.path / "complete.json", marker)
+        _files.write_json(self.path / "complete.json", marker)
         shutil.rmtree(self.parts, ignore_errors=True)
 
     def _part(self, topic: str) -> Path:
@@ -216,7 +217,7 @@ class RunFolder:
         foreign = [
             entry.name
             for entry in sorted(self.path.iterdir())
-            if entry.name not in own and not entry.name.startswith(atomic.TEMPORARY_PREFIX)
+            if entry.name not in own and not entry.name.startswith(_files.TEMPORARY_PREFIX)
         ]
         if foreign:
             found = f"{foreign[0]!r} in it and no manifest.json"
@@ -230,7 +231,7 @@ class RunFolder:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-        atomic.remove_leftovers(self.path)
+        _files.remove_leftovers(self.path)
 
 
 def _lock(descriptor: int, path: Path) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from epibias.experiment import atomic
+from epibias import _files
 from epibias.experiment.plan import Plan
 from epibias.experiment.raw import Row
 
@@ -59,7 +59,7 @@ def write_trec(
     relevant : mapping
         Query id to the ids of its relevant passages.
     """
-    atomic.make_folder(folder)
+    _files.make_folder(folder)
     _write(folder / "relevant.qrels", qrels_lines(relevant))
     n_files = 1
     usable = [row for row in rows if row["status"] == "ok"]
@@ -67,7 +67,7 @@ def write_trec(
         of_attack = [row for row in usable if attack_key(row) == attack.key]
         if not of_attack:
             continue
-        atomic.make_folder(folder / attack.key)
+        _files.make_folder(folder / attack.key)
         injected = {
             row["query_id"]: row["injected_ids"] for row in of_attack if row["injected_ids"]
         }
@@ -98,4 +98,4 @@ def attack_key(row: Row) -> str:
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:
-    atomic.write_text(path, "".join(f"{line}\n" for line in lines))
+    _files.write_text(path, "".join(f"{line}\n" for line in lines))

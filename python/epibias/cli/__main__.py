@@ -1,0 +1,7 @@
+"""`python -m epibias.cli`."""
+
+import sys
+
+from epibias.cli import main
+
+sys.exit(main())

