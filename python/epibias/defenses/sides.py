@@ -15,6 +15,8 @@ from epibias._validate import Float32Array, Float64Array, Int64Array
 BoolArray = NDArray[np.bool_]
 
 PRIOR_FREEDOM = 3.0  # degrees of freedom with which a side's variance leans on the pooled one
+# Differences below this share are rounding: float32 scores have seven digits.
+_SAME = 1e-9
 # Variances below this share of the row's total one are rounding; distances are measured with it.
 _LEAST_VARIANCE = 1e-12
 
@@ -46,8 +48,10 @@ def suspicious_side(
     error = np.sqrt(variances[0] / one.count_or_1 + variances[1] / other.count_or_1)
     distances = [np.abs(side.mean - neutral_centres) for side in (one, other)]
     known = (one.n >= 1) & (other.n >= 1) & (one.n + other.n >= 3)
-    drop_left = known & (distances[0] - distances[1] > error) & (other.n >= min_kept)
-    drop_right = known & (distances[1] - distances[0] > error) & (one.n >= min_kept)
+    farthest = np.abs(scores - neutral_centres[:, None]).max(axis=1, initial=0.0)
+    least = error + _SAME * farthest
+    drop_left = known & (distances[0] - distances[1] > least) & (other.n >= min_kept)
+    drop_right = known & (distances[1] - distances[0] > least) & (one.n >= min_kept)
     return drop_left, drop_right
 
 
@@ -97,7 +101,7 @@ def _other_is_nearer(x: Float64Array, y: Float64Array, dropped: BoolArray) -> Bo
         distances.append(
             (y - side_y.mean) ** 2 / np.maximum(shrunk, least) + (x - side_x.mean) ** 2 / width
         )
-    nearer: BoolArray = distances[1] < distances[0]
+    nearer: BoolArray = distances[1] < distances[0] * (1 - _SAME)
     return nearer
 
 

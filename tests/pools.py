@@ -1,0 +1,63 @@
+"""Pools for tests, from similarities and scores alone or from vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from epibias.pool import CandidatePool
+
+
+def make_pool(similarities, scores, *, k=5, indices=None, neutral_centres=None, query_ids=None):
+    """Make a pool of one list a query, put in the total order; vectors are placeholders."""
+    if indices is None:
+        indices = [np.arange(len(part)) for part in similarities]
+    parts = []
+    for number, x, y in zip(indices, similarities, scores, strict=True):
+        x, y = np.asarray(x, np.float32), np.asarray(y, np.float32)
+        order = np.lexsort((number, -x))
+        parts.append((np.asarray(number)[order], x[order], y[order]))
+    sizes = [len(part[0]) for part in parts]
+
+    def join(column, dtype):
+        return np.concatenate([np.empty(0, dtype), *(part[column] for part in parts)])
+
+    rows = np.ones((sum(sizes), 2), np.float32)
+    return CandidatePool(
+        join(0, np.int64),
+        join(1, np.float32),
+        join(2, np.float32),
+        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        k,
+        np.ones((len(sizes), 2), np.float32),
+        rows,
+        rows,
+        neutral_centres=neutral_centres,
+        query_ids=query_ids,
+    )
+
+
+def random_lists(rng, n_queries, low=0, high=40, *, ties=False):
+    """Similarities and scores of one list a query: attacked, clean and flat ones in turn."""
+    all_similarities, all_scores = [], []
+    for query in range(n_queries):
+        n = int(rng.integers(low, high + 1))
+        x = rng.uniform(0.2, 0.9, n)
+        if ties:
+            x = np.round(x * 12) / 12
+        y = 0.1 * rng.standard_normal(n)
+        if query % 3 == 0 and n:
+            n_adversarial = int(rng.integers(0, n // 2 + 1))
+            shift = rng.choice([-0.4, 0.4])
+            highest = np.argsort(-x)[:n_adversarial]
+            y[highest] += shift
+        if query % 3 == 1 and n > 4:
+            lowest = np.argsort(x)[: n // 3]
+            y[lowest] += 0.4
+        all_similarities.append(x.astype(np.float32))
+        all_scores.append(y.astype(np.float32))
+    return all_similarities, all_scores
+
+
+def unit_rows(rng, *shape):
+    rows = rng.standard_normal(shape)
+    return (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(np.float32)

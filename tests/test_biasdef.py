@@ -1,0 +1,332 @@
+"""BiasDef against its oracle, and what each option promises."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference_defenses as oracle
+from epibias.defenses import BiasDef, sides
+from epibias.errors import InputError
+from pools import make_pool, random_lists
+
+CONFIGURATIONS = {
+    "default": {},
+    "mi": {"criterion": "mi"},
+    "auto": {"side": "auto"},
+    "auto, min_kept 1": {"side": "auto", "min_kept": 1},
+    "mahalanobis": {"mitigation": "mahalanobis"},
+    "auto, mahalanobis, refill": {"side": "auto", "mitigation": "mahalanobis", "fill": "refill"},
+    "refill, min_kept 1": {"fill": "refill", "min_kept": 1},
+    "min_side 3, slack .2": {"min_side": 3, "slack": 0.2},
+    "bare": {"min_kept": 1, "slack": 0.0, "kappa_points": 0.01},
+    "printed": {"min_kept": 1, "slack": 0.0, "rule": "printed"},
+}
+
+
+def assert_as_oracle(defense, similarities, scores, centres, query_ids, expected_options):
+    pool = make_pool(similarities, scores, neutral_centres=centres, query_ids=query_ids)
+    chosen = defense.select(pool)
+    diagnostics = chosen.diagnostics
+    for query in range(pool.n_queries):
+        one = pool[query]
+        expected = oracle.biasdef(
+            one.similarities,
+            one.scores,
+            neutral_centre=centres[query],
+            query_id=int(query_ids[query]),
+            **expected_options,
+        )
+        where = f"query {query}"
+        assert chosen.positions_of(query).tolist() == expected.selected, where
+        assert chosen.dropped[query].tolist() == one.indices[expected.dropped].tolist(), where
+        assert diagnostics["side"][query] == expected.side, where
+        assert diagnostics["threshold"][query] == np.float32(expected.threshold), where
+        for name in ("n_kept", "n_moved", "n_refilled"):
+            assert diagnostics[name][query] == getattr(expected, name), (where, name)
+        assert diagnostics["short"][query] == (len(expected.selected) < defense.k), where
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("ties", [False, True], ids=["distinct", "ties"])
+def test_ragged_pools_are_filtered_as_the_oracle_does(name, ties):
+    options = CONFIGURATIONS[name]
+    rng = np.random.default_rng(list(CONFIGURATIONS).index(name))
+    n_queries = 60
+    similarities, scores = random_lists(rng, n_queries, ties=ties)
+    centres = rng.uniform(-0.1, 0.1, n_queries)
+    query_ids = rng.permutation(1000)[:n_queries]
+    defense = BiasDef(5, **options)
+    assert_as_oracle(defense, similarities, scores, centres, query_ids, options)
+
+
+@pytest.mark.parametrize("k", [1, 3, 8])
+def test_k_is_the_default_of_min_kept(k):
+    rng = np.random.default_rng(k)
+    similarities, scores = random_lists(rng, 40)
+    assert_as_oracle(
+        BiasDef(k), similarities, scores, np.zeros(40), np.arange(40), {"k": k, "min_kept": k}
+    )
+
+
+def test_gate_filters_as_the_oracle_does():
+    rng = np.random.default_rng(3)
+    similarities, scores = random_lists(rng, 24, low=8, high=20)
+    options = {"gate": 0.2, "permutations": 19, "seed": 7}
+    query_ids = rng.permutation(1000)[:24]
+    assert_as_oracle(BiasDef(5, **options), similarities, scores, np.zeros(24), query_ids, options)
+
+
+def random_rectangles(seed, n_queries, n):
+    rng = np.random.default_rng(seed)
+    x = -np.sort(-rng.uniform(0, 1, (n_queries, n)).astype(np.float32), axis=1)
+    y = rng.normal(0, 0.1, (n_queries, n)).astype(np.float32)
+    y += rng.choice([0, 0.3], (n_queries, 1)).astype(np.float32) * (x > 0.6)
+    cut = rng.integers(0, n + 1, n_queries)
+    return rng, x, y, np.arange(n) >= cut[:, None]
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 20])
+def test_suspicious_side_is_the_oracles_over_thousands_of_splits(n):
+    rng, _, y, left = random_rectangles(n, 1500, n)
+    centres = rng.normal(0, 0.1, 1500)
+    drop_left, drop_right = sides.suspicious_side(y, left, centres, 2)
+    assert not (drop_left & drop_right).any()
+    seen = set()
+    for row in range(1500):
+        lefts, rights = np.flatnonzero(left[row]).tolist(), np.flatnonzero(~left[row]).tolist()
+        wide = y[row].astype(float)
+        expected = oracle.suspicious_side(wide, lefts, rights, centres[row], 2)
+        got = "left" if drop_left[row] else "right" if drop_right[row] else "none"
+        assert got == expected, row
+        seen.add(got)
+    assert seen == ({"none"} if n == 2 else {"left", "right", "none"})
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 20])
+def test_nearer_side_is_the_oracles_over_thousands_of_splits(n):
+    _, x, y, left = random_rectangles(n, 700, n)
+    moved = sides.nearer_side(x, y, ~left)
+    for row in range(700):
+        dropped = np.flatnonzero(~left[row]).tolist()
+        expected = oracle.nearer_side(x[row].astype(float), y[row].astype(float), dropped)
+        assert np.flatnonzero(moved[row]).tolist() == expected, row
+    assert (moved != ~left).any() == (n >= 4)
+
+
+def test_mitigation_puts_a_neutral_passage_of_high_similarity_back():
+    x = np.array([0.9, 0.88, 0.86, 0.84, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1], np.float32)
+    y = np.array([0.5, 0.0, 0.52, 0.49, 0.01, -0.02, 0.02, 0.0, 0.01, -0.01], np.float32)
+    pool = make_pool([x], [y])
+    plain = BiasDef(5).select(pool)
+    mended = BiasDef(5, mitigation="mahalanobis").select(pool)
+    assert plain.dropped[0].tolist() == [0, 1, 2, 3]
+    assert mended.dropped[0].tolist() == [0, 2, 3]
+    assert mended[0].tolist() == [1, 4, 5, 6, 7]
+    assert mended.diagnostics["n_moved"].tolist() == [1]
+
+
+def test_decoys_make_the_printed_side_drop_the_benign_top_and_auto_drop_the_decoys():
+    rng = np.random.default_rng(0)
+    x = np.linspace(0.9, 0.3, 20, dtype=np.float32)
+    y = (0.03 * rng.standard_normal(20)).astype(np.float32)
+    y[12:17] += 0.6  # one-sided decoys below the top
+    x[17:] = [0.29, 0.28, 0.27]
+    y[17:] += 0.6
+    pool = make_pool([x], [y], neutral_centres=np.zeros(1))
+    right = BiasDef(5).select(pool)
+    auto = BiasDef(5, side="auto").select(pool)
+    assert set(right[0].tolist()) & set(range(12, 20))
+    assert auto.diagnostics["side"].tolist() == ["left"]
+    assert auto[0].tolist() == [0, 1, 2, 3, 4]
+    assert auto.dropped[0].tolist() == list(range(12, 20))
+
+
+def test_auto_drops_nothing_when_both_sides_are_equally_far_from_neutral():
+    x = np.linspace(0.9, 0.1, 10, dtype=np.float32)
+    y = np.where(np.arange(10) < 5, np.float32(0.1), np.float32(-0.1))
+    pool = make_pool([x], [y], k=3, neutral_centres=np.zeros(1))
+    chosen = BiasDef(3, side="auto").select(pool)
+    assert chosen.diagnostics["side"].tolist() == ["none"]
+    assert chosen.diagnostics["threshold"].tolist() == [np.inf]
+    assert np.isfinite(chosen.diagnostics["sweep_threshold"]).all()
+    assert chosen[0].tolist() == [0, 1, 2]
+
+
+def test_auto_without_neutral_centres_is_refused():
+    with pytest.raises(InputError, match=r"pool.neutral_centres: expected one a query, for side"):
+        BiasDef(side="auto").select(make_pool([[0.2, 0.1]], [[0.0, 0.1]]))
+
+
+def test_gate_keeps_clean_pools_whole_and_filters_attacked_ones():
+    rng = np.random.default_rng(1)
+    clean = [rng.uniform(0.2, 0.8, 20) for _ in range(200)]
+    clean_scores = [0.1 * rng.standard_normal(20) for _ in range(200)]
+    attacked_scores = [
+        y + 0.5 * (x >= np.sort(x)[-5]) for x, y in zip(clean, clean_scores, strict=True)
+    ]
+    gated = BiasDef(5, gate=0.05, permutations=99)
+    kept = gated.select(make_pool(clean, clean_scores)).diagnostics["side"] == "none"
+    caught = gated.select(make_pool(clean, attacked_scores)).diagnostics["side"] == "right"
+    # Type-I error is exact: at most 5 % expected; P(more than 20 of 200) < 1e-3.
+    assert kept.sum() >= 180
+    assert caught.mean() > 0.9
+
+
+def test_p_values_do_not_depend_on_the_batch():
+    rng = np.random.default_rng(5)
+    similarities, scores = random_lists(rng, 12, low=10, high=20)
+    pool = make_pool(similarities, scores, query_ids=np.arange(100, 112))
+    gated = BiasDef(5, gate=0.5, permutations=19)
+    whole = gated.select(pool)
+    for query in range(12):
+        alone = gated.select(pool[query])
+        assert alone.diagnostics["p_value"][0] == whole.diagnostics["p_value"][query]
+        assert alone[0].tolist() == whole[query].tolist()
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [[0.83, 0.83, 0.83], [0.83], [], [0.83, 0.83 + 1e-12, 0.83 - 1e-12]],
+    ids=["equal", "single", "none", "1e-12 apart"],
+)
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_degenerate_scores_keep_everything(scores, name):  # field case 8
+    pool = make_pool([np.linspace(0.9, 0.5, len(scores))], [scores], neutral_centres=np.zeros(1))
+    chosen = BiasDef(5, **CONFIGURATIONS[name]).select(pool)
+    assert chosen[0].tolist() == list(range(len(scores)))
+    assert chosen.dropped[0].tolist() == []
+    assert chosen.diagnostics["divergence"].tolist() == [0.0]
+    assert chosen.diagnostics["threshold"].tolist() == [np.inf]
+    assert chosen.diagnostics["side"].tolist() == ["none"]
+
+
+def test_equal_similarities_keep_everything():
+    pool = make_pool([[0.5] * 12], [np.linspace(-1, 1, 12)])
+    chosen = BiasDef(5).select(pool)
+    assert chosen[0].tolist() == [0, 1, 2, 3, 4]
+    assert chosen.diagnostics["n_kept"].tolist() == [12]
+
+
+def test_short_is_flagged_and_refill_puts_the_dropped_behind_the_kept():
+    x = np.linspace(0.9, 0.1, 10, dtype=np.float32)
+    y = np.where(np.arange(10) < 7, np.float32(0.5), np.float32(0))
+    pool = make_pool([x], [y])
+    short = BiasDef(5, min_kept=1).select(pool)
+    refilled = BiasDef(5, min_kept=1, fill="refill").select(pool)
+    assert short[0].tolist() == [7, 8, 9]
+    assert short.diagnostics["short"].tolist() == [True]
+    assert refilled[0].tolist() == [7, 8, 9, 0, 1]
+    assert refilled.dropped[0].tolist() == [2, 3, 4, 5, 6]
+    assert refilled.diagnostics["short"].tolist() == [False]
+    assert refilled.diagnostics["n_refilled"].tolist() == [2]
+
+
+def test_an_empty_pool_of_no_queries_gives_an_empty_selection():
+    chosen = BiasDef().select(make_pool([], []))
+    assert len(chosen) == 0
+    assert chosen.dropped == ()
+    assert all(len(values) == 0 for values in chosen.diagnostics.values())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**31),
+    st.sampled_from(list(CONFIGURATIONS)),
+    st.integers(1, 8),
+)
+def test_selection_is_a_subset_in_order_and_nothing_is_lost(seed, name, k):
+    rng = np.random.default_rng(seed)
+    similarities, scores = random_lists(rng, 4, high=25, ties=bool(seed % 2))
+    pool = make_pool(similarities, scores, neutral_centres=rng.normal(0, 0.1, 4))
+    before = asdict(pool)
+    chosen = BiasDef(k, **CONFIGURATIONS[name]).select(pool)
+    for query in range(4):
+        positions = chosen.positions_of(query).tolist()
+        kept = positions[: len(positions) - chosen.diagnostics["n_refilled"][query]]
+        assert kept == sorted(kept)
+        assert len(positions) == len(set(positions)) <= k
+        assert not set(chosen[query].tolist()) & set(chosen.dropped[query].tolist())
+        n_dropped = len(chosen.dropped[query]) + chosen.diagnostics["n_refilled"][query]
+        assert chosen.diagnostics["n_kept"][query] + n_dropped == pool.sizes[query]
+        if CONFIGURATIONS[name].get("fill") == "refill":
+            assert len(positions) == min(k, pool.sizes[query])
+    for field, value in asdict(pool).items():
+        np.testing.assert_array_equal(value, before[field])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**31), st.floats(0.01, 100))
+def test_scale_of_the_scores_does_not_matter(seed, scale):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0, 1, 20)
+    y = rng.normal(0, 0.1, 20).astype(np.float32)
+    options = {"mitigation": "mahalanobis", "side": "auto"}
+    one = BiasDef(**options).select(make_pool([x], [y], neutral_centres=np.array([0.02])))
+    # A power of two: the scaled float32 scores are exact.
+    factor = np.float32(2.0 ** round(np.log2(scale)))
+    two = BiasDef(**options).select(
+        make_pool([x], [y * factor], neutral_centres=np.array([0.02 * float(factor)]))
+    )
+    assert one[0].tolist() == two[0].tolist()
+
+
+def test_equal_parameters_are_equal_defences():
+    assert BiasDef(5) == BiasDef(np.int64(5))
+    assert hash(BiasDef(5)) == hash(BiasDef(5))
+    assert BiasDef(5) != BiasDef(5, gate=0.1)
+    assert BiasDef.bare() != BiasDef.printed()
+
+
+@pytest.mark.parametrize(
+    ("defense", "name"),
+    [
+        (BiasDef(), "biasdef"),
+        (BiasDef(3), "biasdef"),
+        (BiasDef(gate=0.1), "biasdef[gate=0.1]"),
+        (BiasDef(side="auto", fill="refill"), "biasdef[side=auto, fill=refill]"),
+        (BiasDef.bare(), "biasdef[bare]"),
+        (BiasDef.printed(tau=0.1), "biasdef[printed, tau=0.1]"),
+    ],
+)
+def test_names_tell_what_differs(defense, name):
+    assert defense.name == name
+    plain = json.loads(json.dumps(defense.parameters()))
+    assert plain.pop("defense") == "biasdef"
+    assert BiasDef(**plain) == defense
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 0}, "k: expected an integer of at least 1, got 0"),
+        ({"k": True}, "k: expected an integer of at least 1, got True"),
+        ({"criterion": "js"}, "criterion: expected 'kl' or 'mi', got 'js'"),
+        ({"side": "left"}, "side: expected 'right' or 'auto', got 'left'"),
+        ({"mitigation": "off"}, "mitigation: expected None or 'mahalanobis', got 'off'"),
+        ({"fill": "pad"}, "fill: expected 'short' or 'refill', got 'pad'"),
+        ({"gate": 1.5}, "gate: expected a finite number from 0 to 1, got 1.5"),
+        ({"slack": 0.6}, "slack: expected a finite number from 0 to 0.5, got 0.6"),
+        ({"kappa": 0}, "kappa: expected a finite number > 0, got 0"),
+        ({"kappa": float("nan")}, "kappa: expected a finite number > 0, got nan"),
+        ({"min_kept": 0}, "min_kept: expected an integer of at least 1, got 0"),
+        ({"seed": -1}, "seed: expected an integer from 0 to"),
+        (
+            {"rule": "printed", "gate": 0.1},
+            "gate: expected None with rule='printed', got 0.1",
+        ),
+        (
+            {"rule": "printed", "side": "auto"},
+            "side: expected 'right' with rule='printed', got 'auto'",
+        ),
+    ],
+)
+def test_wrong_parameters_are_refused_on_creation(options, message):
+    with pytest.raises(InputError) as caught:
+        BiasDef(**options)
+    assert message in str(caught.value)
