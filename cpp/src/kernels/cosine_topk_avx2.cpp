@@ -77,11 +77,11 @@ double canonical_dot(const float* left, const float* right, std::int64_t dim) {
 namespace avx2 {
 const CosineTopkKernels kCosineTopk = {
     .panel_width = 16,
-    .few_queries = 8,
+    .few_queries = 12,
     .group_rows = 6,
     .canonical_dot = canonical_dot,
     .scan_panel = scan_panel<Lanes256, 6, 2>,
-    .scan_few = scan_few<Lanes256, 4, 2>,
+    .scan_few = scan_few<Lanes256, 2, 4, 2>,
 };
 }  // namespace avx2
 

@@ -61,11 +61,11 @@ double canonical_dot(const float* left, const float* right, std::int64_t dim) {
 namespace avx512 {
 const CosineTopkKernels kCosineTopk = {
     .panel_width = 32,
-    .few_queries = 12,
+    .few_queries = 20,
     .group_rows = 12,
     .canonical_dot = canonical_dot,
     .scan_panel = scan_panel<Lanes512, 12, 2>,
-    .scan_few = scan_few<Lanes512, 8, 2>,
+    .scan_few = scan_few<Lanes512, 2, 4, 4>,
 };
 }  // namespace avx512
 

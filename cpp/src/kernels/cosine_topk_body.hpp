@@ -21,14 +21,17 @@ struct Count {
     static constexpr int value = kCount;
 };
 
-// Spreads the fetching of the next tile over the groups of this one: a burst of prefetches would
+// Elements of dim between two bursts of prefetches.
+constexpr std::int64_t kChunk = 16;
+
+// Spreads the fetching of the next tile over the work on this one: a long burst of prefetches would
 // stall on the line-fill buffers.
 class NextTile {
   public:
-    NextTile(const Tile& tile, std::int64_t n_groups)
+    NextTile(const Tile& tile, std::int64_t n_bursts)
         : at_(tile.next_rows),
           end_(tile.next_rows != nullptr ? tile.next_rows + tile.n_next_floats : nullptr),
-          step_((tile.n_next_floats / kFloatsPerLine / (n_groups > 0 ? n_groups : 1) + 1)) {}
+          step_((tile.n_next_floats / kFloatsPerLine / (n_bursts > 0 ? n_bursts : 1) + 1)) {}
 
     void fetch_some() {
         for (std::int64_t line = 0; line < step_ && at_ < end_; ++line, at_ += kFloatsPerLine) {
@@ -46,7 +49,7 @@ class NextTile {
 // registers, one rounding per element: the error bound counts exactly that.
 template <typename Lanes, int kRows, int kVectors>
 Hit* scan_group(const float* rows, std::int64_t dim, const float* panel, const float* scales,
-                const float* thresholds, std::uint32_t position, Hit* hits) {
+                const float* thresholds, std::uint32_t position, NextTile& next, Hit* hits) {
     constexpr int kPanelWidth = kVectors * Lanes::kWidth;
     typename Lanes::Vector sums[kRows][kVectors];
 #pragma GCC unroll 16
@@ -54,18 +57,22 @@ Hit* scan_group(const float* rows, std::int64_t dim, const float* panel, const f
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) sums[row][v] = Lanes::zero();
     }
-    for (std::int64_t i = 0; i < dim; ++i) {
-        typename Lanes::Vector queries[kVectors];
-#pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) {
-            queries[v] = Lanes::load(panel + i * kPanelWidth + v * Lanes::kWidth);
-        }
-#pragma GCC unroll 16
-        for (int row = 0; row < kRows; ++row) {
-            const auto passage = Lanes::broadcast(rows + row * dim + i);
+    for (std::int64_t i = 0; i < dim;) {
+        next.fetch_some();
+        const std::int64_t chunk_end = i + kChunk < dim ? i + kChunk : dim;
+        for (; i < chunk_end; ++i) {
+            typename Lanes::Vector queries[kVectors];
 #pragma GCC unroll 4
             for (int v = 0; v < kVectors; ++v) {
-                sums[row][v] = Lanes::multiply_add(passage, queries[v], sums[row][v]);
+                queries[v] = Lanes::load(panel + i * kPanelWidth + v * Lanes::kWidth);
+            }
+#pragma GCC unroll 16
+            for (int row = 0; row < kRows; ++row) {
+                const auto passage = Lanes::broadcast(rows + row * dim + i);
+#pragma GCC unroll 4
+                for (int v = 0; v < kVectors; ++v) {
+                    sums[row][v] = Lanes::multiply_add(passage, queries[v], sums[row][v]);
+                }
             }
         }
     }
@@ -96,18 +103,17 @@ template <typename Lanes, int kRows, int kVectors>
 std::int64_t scan_panel(const Tile& tile, const float* panel, const float* thresholds, Hit* hits) {
     constexpr int kPanelWidth = kVectors * Lanes::kWidth;
     Hit* end = hits;
-    NextTile next(tile, tile.n_rows / kRows);
+    NextTile next(tile, tile.n_rows / kRows * ((tile.dim + kChunk - 1) / kChunk));
     std::int64_t row = 0;
     for (; row + kRows <= tile.n_rows; row += kRows) {
-        next.fetch_some();
         end = scan_group<Lanes, kRows, kVectors>(
             tile.rows + row * tile.dim, tile.dim, panel, tile.scales + row, thresholds,
-            static_cast<std::uint32_t>(row * kPanelWidth), end);
+            static_cast<std::uint32_t>(row * kPanelWidth), next, end);
     }
     for (; row < tile.n_rows; ++row) {
-        end = scan_group<Lanes, 1, kVectors>(tile.rows + row * tile.dim, tile.dim, panel,
-                                             tile.scales + row, thresholds,
-                                             static_cast<std::uint32_t>(row * kPanelWidth), end);
+        end = scan_group<Lanes, 1, kVectors>(
+            tile.rows + row * tile.dim, tile.dim, panel, tile.scales + row, thresholds,
+            static_cast<std::uint32_t>(row * kPanelWidth), next, end);
     }
     return end - hits;
 }
@@ -179,7 +185,8 @@ Hit* dot_rows(const Tile& tile, const float* queries, const float* thresholds,
     return hits;
 }
 
-template <typename Lanes, int kRows, int kVectors>
+// kRows passages at a time beside one or two queries, kRowsBesideFour beside four.
+template <typename Lanes, int kVectors, int kRows, int kRowsBesideFour>
 std::int64_t scan_few(const Tile& tile, const float* queries, int n_queries,
                       const float* thresholds, Hit* hits) {
     constexpr std::uint32_t kPanelWidth = kVectors * Lanes::kWidth;
@@ -187,7 +194,7 @@ std::int64_t scan_few(const Tile& tile, const float* queries, int n_queries,
     int query = 0;
     const auto step = [&](auto count) {
         constexpr int kQueries = decltype(count)::value;
-        end = dot_rows<Lanes, (kQueries == 4 ? kRows / 2 : kRows), kQueries>(
+        end = dot_rows<Lanes, (kQueries == 4 ? kRowsBesideFour : kRows), kQueries>(
             tile, queries + query * tile.dim, thresholds + query, static_cast<std::uint32_t>(query),
             kPanelWidth, query == 0, end);
         query += kQueries;

@@ -57,7 +57,7 @@ const CosineTopkKernels kCosineTopk = {
     .group_rows = 4,
     .canonical_dot = canonical_dot,
     .scan_panel = scan_panel<Lanes128, 4, 2>,
-    .scan_few = scan_few<Lanes128, 4, 2>,
+    .scan_few = scan_few<Lanes128, 2, 4, 2>,
 };
 }  // namespace scalar
 
