@@ -1,9 +1,13 @@
-"""Pools for tests, from similarities and scores alone or from vectors."""
+"""Anchors, axes and pools for tests."""
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
+from epibias.errors import ValidityWarning
+from epibias.polarization import PolarizationAxis
 from epibias.pool import CandidatePool
 
 
@@ -61,3 +65,27 @@ def random_lists(rng, n_queries, low=0, high=40, *, ties=False):
 def unit_rows(rng, *shape):
     rows = rng.standard_normal(shape)
     return (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(np.float32)
+
+
+def opposed_anchors(seed, n_anchors=8, dim=16, noise=0.2):
+    """Anchors around one point, spread along one direction by their stances; and the stances."""
+    rng = np.random.default_rng(seed)
+    centre, direction = unit_rows(rng, 2, dim)
+    stances = np.resize([3, -3, 2, -2, 1, -1], n_anchors).astype(float)
+    rows = centre + 0.2 * stances[:, None] * direction
+    rows += noise * rng.standard_normal((n_anchors, dim)) / np.sqrt(dim)
+    return rows.astype(np.float32), stances
+
+
+def quietly_fitted(*arguments, **keywords):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ValidityWarning)
+        return PolarizationAxis.fit(*arguments, **keywords)
+
+
+class TwoWordEncoder:
+    """Encodes how often a text says yes and no, beside a constant and its length."""
+
+    def encode(self, texts):
+        rows = [[1, t.count("yes"), t.count("no"), len(t) / 50] for t in texts]
+        return np.array(rows, np.float32)

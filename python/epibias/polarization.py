@@ -197,16 +197,17 @@ class PolarizationAxis:
         >>> axis.axis.round(3)
         array([ 0.   ,  0.707, -0.707], dtype=float32)
         """
-        sides = {
-            "supporting_statements": list(supporting_statements),
-            "opposing_statements": list(opposing_statements),
-        }
-        for name, statements in sides.items():
-            if isinstance(supporting_statements, str) or isinstance(opposing_statements, str):
+        sides: dict[str, list[str]] = {}
+        for name, given in (
+            ("supporting_statements", supporting_statements),
+            ("opposing_statements", opposing_statements),
+        ):
+            if isinstance(given, str):
                 raise InputError(name, "a list of statements", "one string")
-            if not statements:
+            sides[name] = list(given)
+            if not sides[name]:
                 raise InputError(name, "at least one statement", "none")
-            for row, statement in enumerate(statements):
+            for row, statement in enumerate(sides[name]):
                 _validate.text(name, statement, f"row {row}")
         statements = [text for side in sides.values() for text in side]
         rows = encoder.encode(statements)
