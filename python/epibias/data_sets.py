@@ -148,7 +148,7 @@ def load_debates(folder: Path | str | None = None) -> list[DebateTopic]:
     --------
     >>> topics = load_debates()
     >>> len(topics), topics[0].query, topics[0].stances
-    (16, 'Should every country pay its citizens a basic income?', (-3, -2, -2, -1, 1, 2, 2, 3))
+    (16, 'Should countries introduce a universal basic income?', (-3, -2, -2, -1, 1, 2, 2, 3))
     """
     with resources.as_file(resources.files("epibias") / "data" / "debates") as shipped:
         paths = sorted(Path(folder or shipped).glob("*.jsonl"))

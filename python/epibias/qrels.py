@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import overload
+from typing import Any
 
 from epibias._columns import check_id
 from epibias.errors import InputError
@@ -73,13 +73,7 @@ class Qrels(Mapping[str, Mapping[str, int]]):
             raise InputError("query_id", expected, f"unknown {query_id!r}")
         return self._judgements[query_id]
 
-    @overload
-    def get(self, key: str, /) -> Mapping[str, int] | None: ...
-    @overload
-    def get(self, key: str, default: Mapping[str, int], /) -> Mapping[str, int]: ...
-    def get(  # type: ignore[override]
-        self, key: str, default: Mapping[str, int] | None = None, /
-    ) -> Mapping[str, int] | None:
+    def get(self, key: str, default: Any = None, /) -> Any:  # noqa: ANN401  # whatever is asked for
         """Give a query's grades, or `default` where none are known."""
         return self._judgements.get(key, default)
 
