@@ -1,0 +1,60 @@
+"""Selection: ragged, joined once, counted, never padded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from epibias.errors import InputError
+from epibias.selection import Selection
+
+
+@pytest.fixture
+def chosen():
+    return Selection.of_queries(
+        [np.array([30, 31, 32]), np.array([], np.int64), np.array([5, 9])],
+        [np.array([2, 0]), np.array([], np.int64), np.array([1])],
+        k=2,
+        dropped_positions=[np.array([1]), np.array([], np.int64), np.array([], np.int64)],
+        diagnostics={"threshold": np.array([0.5, np.inf, 0.7], np.float32)},
+    )
+
+
+def test_positions_become_passages_in_the_order_of_selection(chosen):
+    assert [part.tolist() for part in chosen] == [[32, 30], [], [9]]
+    assert chosen.positions_of(0).tolist() == [2, 0]
+    assert chosen.indices.tolist() == [32, 30, 9]
+    assert chosen.positions.tolist() == [2, 0, 1]
+    assert chosen.offsets.tolist() == [0, 2, 2, 3]
+    assert [part.tolist() for part in chosen.dropped] == [[31], [], []]
+    for array in (chosen.indices, chosen.positions, chosen.offsets, *chosen.dropped):
+        assert array.dtype == np.int64
+
+
+def test_fewer_than_k_are_counted_and_flagged(chosen):
+    assert (len(chosen), chosen.n_queries) == (3, 3)
+    assert chosen.n_selected.tolist() == [2, 0, 1]
+    assert chosen.diagnostics["n_selected"].tolist() == [2, 0, 1]
+    assert chosen.diagnostics["short"].tolist() == [False, True, True]
+    assert chosen.diagnostics["threshold"].tolist() == pytest.approx([0.5, np.inf, 0.7])
+
+
+def test_rows_count_from_either_end_and_end_where_they_end(chosen):
+    assert chosen[-1].tolist() == [9]
+    assert chosen[np.int64(0)].tolist() == [32, 30]
+    for query in (3, -4):
+        with pytest.raises(InputError, match=rf"^query: expected 0 to 2, got {query}$"):
+            chosen[query]
+    with pytest.raises(IndexError):
+        chosen[3]
+    with pytest.raises(InputError, match=r"query: expected an integer, got 1\.5"):
+        chosen[1.5]
+
+
+def test_no_queries():
+    nothing = Selection.of_queries([], [], k=3)
+    assert len(nothing) == 0
+    assert nothing.offsets.tolist() == [0]
+    assert list(nothing) == []
+    with pytest.raises(InputError, match=r"query: expected no number, for there are no rows"):
+        nothing[0]
