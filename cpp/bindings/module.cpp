@@ -26,7 +26,7 @@ PYBIND11_MODULE(_core, module) {
             for (const auto level : epibias::supported_simd_levels()) {
                 names.emplace_back(epibias::simd_level_name(level));
             }
-            return py::cast(names);
+            return names;
         },
         "Names of the instruction sets that this machine can run, ascending.");
     module.def(
