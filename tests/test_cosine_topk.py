@@ -184,7 +184,7 @@ def test_one_rounding_apart_is_not_a_tie(level):
     expected = reference.cosine_topk_batched(queries, passages, 300)
     steps = np.diff(expected[1].view(np.int32))
     assert set(steps.ravel().tolist()) <= {0, -1, -2}, "not neighbours in float32"
-    assert_same_topk(search(queries, passages, 50), expected)
+    assert_same_topk(search(queries, passages, 300), expected)
 
 
 # ---- degenerate and wrong input ------------------------------------------------------------
