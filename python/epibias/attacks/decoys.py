@@ -72,4 +72,5 @@ def decoys(
     bar = np.sort(benign_similarities)[-k]
     order = np.argsort(-adversarial_similarities, kind="stable")
     below = order[adversarial_similarities[order] < bar]
-    return below[:limit].astype(np.int64)
+    chosen: Int64Array = below[:limit].astype(np.int64)
+    return chosen

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from epibias import _files
 from epibias._validate import Float32Array
 from epibias.cli import jsonl
 from epibias.cli.console import progress_bar
 from epibias.corpus import Corpus
 from epibias.encoder import SentenceTransformerEncoder
 from epibias.errors import InputError
-from epibias import _files
 from epibias.experiment.inputs import encode_in_batches
 from epibias.polarization import METHODS, PolarizationAxis
 
@@ -39,7 +39,7 @@ class LazyEncoder:
             return jsonl.vectors(lines, argument)
         found = jsonl.passages(lines, argument)
         texts = list(Corpus(found).texts)
-        return self._encode(texts, "encode_passages", f"encoding {argument}")
+        return self._encode(texts, "passages", f"encoding {argument}")
 
     def queries(self, lines: Sequence[jsonl.Line]) -> Float32Array:
         """Embed the lines' `query_vector` or `query`, float32 `[n_lines, dim]`."""
@@ -49,17 +49,15 @@ class LazyEncoder:
         for text, line in zip(texts, lines, strict=True):
             if not text.strip():
                 raise InputError("query", "a text that is not blank", repr(text), line.where)
-        return self._encode(texts, "encode_queries", "encoding queries")
+        return self._encode(texts, "queries", "encoding queries")
 
-    def _encode(self, texts: list[str], method: str, description: str) -> Float32Array:
+    def _encode(self, texts: list[str], role: str, description: str) -> Float32Array:
         if self._encoder is None:
-            self._encoder = SentenceTransformerEncoder(self.name)
+            self._encoder = SentenceTransformerEncoder(self.name, progress=False)
         with progress_bar() as progress:
             task = progress.add_task(description, total=len(texts))
             return encode_in_batches(
-                texts,
-                getattr(self._encoder, method),
-                lambda done: progress.advance(task, done),
+                self._encoder, texts, role, lambda done: progress.advance(task, done)
             )
 
 
@@ -85,6 +83,13 @@ def axis_of_options(
         found = "neither" if anchors is None else "both"
         raise InputError("--anchors, --axis", "one of the two", found)
     if axis_file is not None:
+        for option, changed in (
+            ("--method", method != "pca"),
+            ("--penalty", penalty != 1.0),
+            ("--center", center),
+        ):
+            if changed:
+                raise InputError(option, "no such option with --axis", "one; the axis has its own")
         return read_axis(axis_file), [None]
     assert anchors is not None  # noqa: S101 (for the type checker; checked above)
     lines = jsonl.read_lines(anchors, "anchors")

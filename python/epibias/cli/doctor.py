@@ -25,7 +25,7 @@ EXTRAS = {
 def doctor(
     as_json: bool = typer.Option(False, "--json", help="One JSON document instead of a table."),
 ) -> None:
-    """Say which backend, SIMD level, threads and extras there are; exit 1 when the core is wrong."""
+    """Say which backend, SIMD level, threads and extras there are; exit 1 on a wrong core."""
     found = examine()
     if as_json:
         write_output("-", json_text(found))

@@ -10,8 +10,11 @@ from epibias.cli.console import guarded, json_text, say, write_output
 from epibias.errors import InputError
 
 if TYPE_CHECKING:
+    from epibias._validate import Int64Array
+    from epibias.cli.axis_source import LazyEncoder
     from epibias.cli.jsonl import Line
     from epibias.defenses import BiasDef
+    from epibias.polarization import PolarizationAxis
     from epibias.pool import CandidatePool
     from epibias.selection import Selection
 
@@ -61,7 +64,7 @@ def filter_candidates(
     floor: float | None = typer.Option(None, help="printed: added to both densities."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document instead of JSONL."),
 ) -> None:
-    """Select k candidates of each query with BiasDef; say which were dropped, and where it split."""
+    """Select k candidates of each query with BiasDef; say which were dropped and where it split."""
     from epibias.cli import axis_source, jsonl
 
     defense = _defense(
@@ -125,10 +128,10 @@ def _defense(preset: str, k: int, **options: Any) -> BiasDef:  # noqa: ANN401
 
 def _pool(
     lines: list[Line],
-    lazy: Any,
-    fitted: Any,
+    lazy: LazyEncoder,
+    fitted: PolarizationAxis,
     names: list[str | None],
-    k: int,  # noqa: ANN401
+    k: int,
 ) -> tuple[CandidatePool, list[list[str]]]:
     """Join the lines to a pool; also the candidates' ids of each query, in input order."""
     import numpy as np
@@ -162,8 +165,8 @@ def _pool(
     return pool, ids
 
 
-def _axis_of_query(lines: list[Line], names: list[str | None]) -> Any:  # noqa: ANN401
-    """Number of the axis of each query; None where there is one axis for all."""
+def _axis_of_query(lines: list[Line], names: list[str | None]) -> Int64Array | None:
+    """Give the number of the axis of each query; None where there is one axis for all."""
     import numpy as np
 
     if len(names) == 1:

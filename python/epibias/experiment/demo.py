@@ -29,8 +29,8 @@ class Listener(Protocol):
     def say(self, message: str) -> None:
         """Take a line for people."""
 
-    def start(self, description: str, total: int) -> None:
-        """Take the start of a stage with so many steps."""
+    def start(self, description: str, total: int | None) -> None:
+        """Take the start of a stage with so many steps; None when nobody knows."""
 
     def advance(self, steps: int) -> None:
         """Take that so many steps of the stage are done."""
@@ -42,7 +42,7 @@ class Silent:
     def say(self, message: str) -> None:
         """Ignore a line."""
 
-    def start(self, description: str, total: int) -> None:
+    def start(self, description: str, total: int | None) -> None:
         """Ignore a stage."""
 
     def advance(self, steps: int) -> None:
@@ -228,10 +228,11 @@ def problems(rows: list[raw.Row], plan: Plan) -> list[str]:
         }
         fewer = {topic: count for topic, count in counts.items() if count < attack.injections}
         if fewer:
-            listed = ", ".join(f"{topic} {count}" for topic, count in fewer.items())
+            none = sum(count == 0 for count in fewer.values())
+            listed = ", ".join(f"{topic} {count}" for topic, count in fewer.items() if count)
             notes.append(
                 f"Decoys, {attack.polarity}: {len(fewer)} of {len(counts)} topics have fewer than "
-                f"{attack.injections} adversarial passages below the {plan.k}th best benign one "
-                f"({listed}); those with none are left out of the means."
+                f"{attack.injections} adversarial passages below the {plan.k}th best benign one. "
+                f"{none} have none and are left out of the means; the others: {listed or 'none'}."
             )
     return notes

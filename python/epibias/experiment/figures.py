@@ -47,7 +47,7 @@ def line_panels(results: Results, plan: Plan) -> list[dict[str, Any]]:
 
 
 def validity_series(validity: Sequence[Mapping[str, Any]], plan: Plan) -> list[dict[str, Any]]:
-    """Validity of the axis of every topic, one series a method."""
+    """Give the validity of the axis of every topic, one series a method."""
     return [
         {
             "axis": axis,

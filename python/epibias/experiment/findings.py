@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from epibias.experiment.markdown import System, interval_text, mean_text, systems
+from epibias.experiment.markdown import System, interval_text, mean_text, short, systems
 from epibias.experiment.plan import Plan
 from epibias.experiment.tables import ANY_AXIS, Results
 
@@ -33,19 +33,26 @@ def findings(results: Results, plan: Plan, validity: Sequence[Mapping[str, Any]]
 def _validity_sentence(plan: Plan, validity: Sequence[Mapping[str, Any]]) -> str:
     parts = []
     for axis in plan.axis_methods:
-        known = [
-            row["validity"]
-            for row in validity
-            if row["axis"] == axis and row["validity"] is not None
-        ]
+        known = _known(validity, axis, "validity")
         n_valid = sum(value > VALID_ABOVE for value in known)
-        mean = f"{np.mean(known):.2f}" if known else "n/a"
-        parts.append(f"{axis} {mean} on average, above {VALID_ABOVE} on {n_valid} of {len(known)}")
+        auc = _known(validity, axis, "auc_adversarial")
+        parts.append(
+            f"{axis}: rank correlation with the stance of left-out anchors {_mean(known)} on "
+            f"average, above {VALID_ABOVE} on {n_valid} of {len(known)} questions; it puts a "
+            f"positive adversarial passage above a negative one in {_mean(auc)} of the pairs "
+            "(chance: .50)"
+        )
     return (
-        "How well the axis hears stance (leave-one-out rank correlation over 8 anchors): "
-        + "; ".join(parts)
-        + " questions. All that BiasDef does rests on this."
+        f"How well the axis hears stance. {'. '.join(parts)}. All that BiasDef does rests on this."
     )
+
+
+def _known(validity: Sequence[Mapping[str, Any]], axis: str, name: str) -> list[float]:
+    return [row[name] for row in validity if row["axis"] == axis and row[name] is not None]
+
+
+def _mean(values: list[float]) -> str:
+    return short(float(np.mean(values))) if values else "n/a"
 
 
 def _undefended_sentence(results: Results, plan: Plan) -> str:

@@ -18,7 +18,7 @@ from epibias._validate import Float32Array
 from epibias.corpus import Corpus, Passage
 from epibias.data_sets import DebateTopic
 from epibias.encoder import Encoder
-from epibias.errors import ValidityWarning
+from epibias.errors import TruncationWarning, ValidityWarning
 from epibias.experiment.plan import POLARITIES, Plan
 from epibias.polarization import PolarizationAxis
 
@@ -78,11 +78,9 @@ def encode_inputs(
     progress : callable, optional
         Called with the number of texts done since the last call.
     """
-    encode_queries = getattr(encoder, "encode_queries", encoder.encode)
-    encode_passages = getattr(encoder, "encode_passages", encoder.encode)
-    queries = encode_in_batches([topic.query for topic in topics], encode_queries, progress)
+    queries = encode_in_batches(encoder, [topic.query for topic in topics], "queries", progress)
     texts = [text for topic in topics for text in _texts_of(topic)]
-    rows = encode_in_batches(texts, encode_passages, progress)
+    rows = encode_in_batches(encoder, texts, "passages", progress)
     anchors: list[Float32Array] = []
     benign: list[Float32Array] = []
     adversarial: dict[tuple[str, str], tuple[Sequence[Passage], Float32Array]] = {}
@@ -124,7 +122,13 @@ def fit_axes(inputs: ExperimentInputs, plan: Plan) -> dict[str, list[Polarizatio
 def validity_rows(
     inputs: ExperimentInputs, axes: Mapping[str, list[PolarizationAxis]]
 ) -> list[dict[str, Any]]:
-    """Give the validity, explained variance and gap of every axis, ready for JSON."""
+    """Say how far every axis carries stance, ready for JSON.
+
+    Beside the leave-one-out validity on the anchors: how often a passage of the supporting side
+    has a larger PS than one of the opposing side (AUC; 0.5 is chance), among the adversarial
+    passages of both polarities and among the benign ones whose stance is not 0. The axis has seen
+    none of these.
+    """
     return [
         {
             "topic": topic.topic,
@@ -132,10 +136,39 @@ def validity_rows(
             "validity": _scalar(fitted[row].validity),
             "explained_variance_ratio": _scalar(fitted[row].explained_variance_ratio),
             "relative_gap": _scalar(fitted[row].relative_gap),
+            "auc_adversarial": _auc(
+                *(
+                    fitted[row].score(inputs.adversarial[topic.topic, polarity][1])
+                    for polarity in POLARITIES
+                )
+            ),
+            "auc_benign": _benign_auc(inputs, topic, fitted[row]),
         }
         for row, topic in enumerate(inputs.topics)
         for method, fitted in axes.items()
     ]
+
+
+def _benign_auc(
+    inputs: ExperimentInputs, topic: DebateTopic, axis: PolarizationAxis
+) -> float | None:
+    places = np.array([inputs.benign.index_of(passage.id) for passage in topic.benign])
+    stances = np.array([_stance(passage) for passage in topic.benign])
+    scores = axis.score(np.ascontiguousarray(inputs.benign_embeddings[places]))
+    return _auc(scores[stances > 0], scores[stances < 0])
+
+
+def _stance(passage: Passage) -> float:
+    stance = passage.extra.get("stance")
+    return float(stance) if isinstance(stance, int | float) else 0.0
+
+
+def _auc(supporting: Float32Array, opposing: Float32Array) -> float | None:
+    """Share of pairs in which the supporting passage scores higher; ties count half."""
+    if not len(supporting) or not len(opposing):
+        return None
+    differences = supporting[:, None].astype(np.float64) - opposing[None, :]
+    return float(np.mean((differences > 0) + 0.5 * (differences == 0)))
 
 
 def data_sha256(topics: Sequence[DebateTopic]) -> dict[str, str]:
@@ -161,15 +194,43 @@ def _texts_of(topic: DebateTopic) -> list[str]:
 
 
 def encode_in_batches(
-    texts: Sequence[str], encode: Callable[[list[str]], Float32Array], progress: Progress | None
+    encoder: Encoder, texts: Sequence[str], role: str, progress: Progress | None = None
 ) -> Float32Array:
-    """Encode texts block by block, float32 `[n_texts, dim]`, reporting each block."""
+    """Encode texts block by block, float32 `[n_texts, dim]`, reporting each block.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        Its `encode_queries` or `encode_passages` is used where it has them, else `encode`.
+    texts : sequence of str
+        What to encode; at least one.
+    role : {"queries", "passages"}
+        Which prompt they get.
+    progress : callable, optional
+        Called with the number of texts done since the last call.
+
+    Warns
+    -----
+    TruncationWarning
+        Once, with the number of texts that are longer than the encoder reads.
+    """
+    encode = getattr(encoder, f"encode_{role}", encoder.encode)
+    before = getattr(encoder, "n_truncated", 0)
     blocks = []
-    for start in range(0, len(texts), BATCH):
-        block = list(texts[start : start + BATCH])
-        blocks.append(encode(block))
-        if progress is not None:
-            progress(len(block))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruncationWarning)  # one a block; said once below
+        for start in range(0, len(texts), BATCH):
+            block = list(texts[start : start + BATCH])
+            blocks.append(encode(block))
+            if progress is not None:
+                progress(len(block))
+    n_truncated = getattr(encoder, "n_truncated", 0) - before
+    if n_truncated:
+        message = (
+            f"{n_truncated} of {len(texts)} {role} are longer than the encoder reads; what lies "
+            "beyond does not count"
+        )
+        warnings.warn(message, TruncationWarning, stacklevel=2)
     return np.ascontiguousarray(np.concatenate(blocks))
 
 

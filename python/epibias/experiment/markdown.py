@@ -53,14 +53,14 @@ def mean_text(row: ResultRow) -> str:
     >>> mean_text(ResultRow("none", "any", "5", "both", "x", 0.187, 0.1, 0.3, 16, 0, 0))
     '.19'
     """
-    return "n/a" if row.mean is None else _short(row.mean)
+    return "n/a" if row.mean is None else short(row.mean)
 
 
 def interval_text(row: ResultRow) -> str:
     """Write an interval: `[.10, .30]`, or nothing."""
     if row.low is None or row.high is None:
         return ""
-    return f"[{_short(row.low)}, {_short(row.high)}]"
+    return f"[{short(row.low)}, {short(row.high)}]"
 
 
 def results_markdown(results: Results, plan: Plan) -> str:
@@ -92,6 +92,7 @@ def column_title(condition: str) -> str:
     )
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
+    """Write a number with two decimals and no leading zero."""
     text = f"{value:.2f}"
     return text.replace("0.", ".", 1) if abs(float(text)) < 1 else text

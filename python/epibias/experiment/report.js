@@ -32,8 +32,8 @@
   // ---- A-Recall and recall by injections ----------------------------------------------------
   function drawLines() {
     const traces = [];
-    const layout = Object.assign(baseLayout(), { height: 760, margin: { t: 84, r: 12, b: 50, l: 60 },
-      legend: { orientation: "h", y: 1.12, x: 0, yanchor: "bottom" }, annotations: [] });
+    const layout = Object.assign(baseLayout(), { height: 760, margin: { t: 64, r: 12, b: 50, l: 60 },
+      legend: { orientation: "h", y: 1.045, x: 0, yanchor: "bottom" }, annotations: [] });
     const columns = run.axes.length;
     run.lines.forEach((panel) => {
       const row = run.lineMetrics.findIndex((metric) => metric.key === panel.metric);
@@ -164,11 +164,13 @@
     if (sweep) traces.push(...densityTraces(sweep), ...curveTraces(sweep));
     const low = Math.min(...pool.similarities), high = Math.max(...pool.similarities);
     const pad = (high - low) * 0.06 || 0.01;
+    const bottom = Math.min(...pool.scores), top = Math.max(...pool.scores);
+    const rise = (top - bottom) * 0.3 || 0.01;
     const layout = Object.assign(baseLayout(), { height: sweep ? 660 : 480, margin: { t: 10, r: 12, b: 50, l: 70 },
       legend: { orientation: "h", y: -0.12, x: 0, yanchor: "top" },
       xaxis: axisStyle({ domain: [0, sweep ? 0.76 : 1], anchor: sweep ? "y3" : "y", range: [low - pad, high + pad],
         title: { text: "similarity to the query", standoff: 8 } }),
-      yaxis: axisStyle({ domain: [sweep ? 0.36 : 0, 1], anchor: "x", title: { text: "polarization score (PS)", standoff: 8 } }),
+      yaxis: axisStyle({ domain: [sweep ? 0.36 : 0, 1], anchor: "x", range: [bottom - rise, top + rise], title: { text: "polarization score (PS)", standoff: 8 } }),
       shapes: [], annotations: [] });
     if (sweep) {
       layout.xaxis2 = axisStyle({ domain: [0.79, 1], anchor: "y", rangemode: "tozero", title: { text: "density", standoff: 8 } });

@@ -24,6 +24,14 @@ from epibias.experiment.raw import Row
 from epibias.experiment.tables import ANY_AXIS, PER_AXIS, RATIO, Results
 
 FIRST_ATTACK = "injection-positive-5"  # what the query picture shows first
+# Columns of the validity table, for each axis: name in the manifest to title.
+VALIDITY_COLUMNS = {
+    "validity": "validity",
+    "auc_adversarial": "AUC adversarial",
+    "auc_benign": "AUC benign",
+    "explained_variance_ratio": "explained",
+    "relative_gap": "gap",
+}
 # Metric, title, caption; after the two main tables.
 FURTHER_TABLES = (
     (
@@ -127,7 +135,7 @@ def _page(
     settings, validity = manifest["settings"], manifest["validity"]
     pools = figures.topic_pools(rows, plan)
     return {
-        "version": settings["code"]["version"] or "",
+        "version": settings["code"]["version"] or "(not installed)",
         "commit": settings["code"]["commit"],
         "started": manifest["sessions"][0]["started"].replace("T", " "),
         "encoder_note": manifest["encoder_note"],
@@ -136,9 +144,12 @@ def _page(
         "problems": problems,
         "tables": [
             _table(results, plan, metric, title, caption)
-            for metric, title, caption in (*markdown.MAIN_TABLES, *FURTHER_TABLES)
+            for metric, title, caption in markdown.MAIN_TABLES
         ],
-        "n_main_tables": len(markdown.MAIN_TABLES),
+        "further_tables": [
+            _table(results, plan, metric, title, caption)
+            for metric, title, caption in FURTHER_TABLES
+        ],
         "k": plan.k,
         "pool_size": plan.k * plan.pool_factor,
         "axes": plan.axis_methods,
@@ -149,6 +160,7 @@ def _page(
         ],
         "defenses": plan.defenses,
         "topics": topics,
+        "validity_columns": list(VALIDITY_COLUMNS.values()),
         "validity_rows": _validity_rows(validity, plan, topics),
         "run_data": _run_data(results, plan, topics, validity, pools),
     }
@@ -250,7 +262,8 @@ def _facts(
         ("Seed", f"{plan.seed} (permutation test, bootstrap)"),
         (
             "Machine",
-            f"{environment['n_cpus']} CPUs, {backend.get('simd_level')}, Python {environment['python']}",
+            f"{environment['n_cpus']} CPUs, {backend.get('simd_level')}, "
+            f"Python {environment['python']}",
         ),
     ]
 
@@ -271,7 +284,7 @@ def _validity_rows(
     validity: Sequence[Mapping[str, Any]], plan: Plan, topics: Sequence[DebateTopic]
 ) -> list[dict[str, Any]]:
     by_key = {(row["topic"], row["axis"]): row for row in validity}
-    names = ("validity", "explained_variance_ratio", "relative_gap")
+    names = tuple(VALIDITY_COLUMNS)
 
     def text(value: float | None) -> str:
         return "n/a" if value is None else f"{value:.2f}"

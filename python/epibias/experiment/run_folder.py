@@ -21,8 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from epibias.errors import InputError
 from epibias import _files
+from epibias.errors import InputError
 from epibias.experiment import raw
 from epibias.experiment.manifest import FORMAT, now, settings_hash
 from epibias.experiment.plan import first_difference
@@ -95,19 +95,19 @@ class RunFolder:
             differs), something that is no run, or an unreadable manifest.
         """
         # Compared as JSON keeps them: a tuple is a list there.
-        settings = json.loads(json.dumps(dict(settings), allow_nan=False))
-        self._hash = settings_hash(settings)
+        wanted: dict[str, Any] = json.loads(json.dumps(dict(settings), allow_nan=False))
+        self._hash = settings_hash(wanted)
         if overwrite:
             self._clear()
         recorded = self._read_json("manifest.json")
         if recorded is None:
-            start = {"format": FORMAT, "settings": dict(settings), "settings_sha256": self._hash}
+            start = {"format": FORMAT, "settings": wanted, "settings_sha256": self._hash}
             session = {"started": now(), "environment": dict(environment)}
             _files.write_json(self.path / "manifest.json", {**start, "sessions": [session]})
             _files.make_folder(self.parts)
             return "new"
-        self._compare(recorded, settings)
-        for folder in (self.path, self.parts, self.path / "tables", self.path / "trec"):
+        self._compare(recorded, wanted)
+        for folder in (self.path, *(path for path in self.path.rglob("*") if path.is_dir())):
             _files.remove_leftovers(folder)
         if self.is_complete:
             self._check_raw()

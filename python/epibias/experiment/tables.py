@@ -210,8 +210,9 @@ def _interval(
     if not values:
         return None, None, None, 0
     interval = bootstrap_interval(np.asarray(values), n_resamples=N_RESAMPLES, seed=seed)
-    ends = (None if np.isnan(end) else end for end in (interval.low, interval.high))
-    return interval.mean, *ends, interval.n
+    known = interval.n >= 2  # one topic has a mean, but no interval
+    low, high = (interval.low, interval.high) if known else (None, None)
+    return interval.mean, low, high, interval.n
 
 
 def _ratio(rows: list[Row], seed: int) -> tuple[float | None, float | None, float | None, int]:

@@ -1,0 +1,213 @@
+"""A run folder is whole, resumable or refused; never half of something."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from epibias.errors import InputError
+from epibias.experiment import raw
+from epibias.experiment.manifest import code_identity, environment, settings_hash
+from epibias.experiment.run_folder import RunFolder
+
+SETTINGS = {"k": 5, "encoder": {"name": "fake", "dim": 3}, "topics": ("tea", "rain")}
+
+
+def row(topic, **values):
+    return {
+        "topic": topic,
+        "query_id": f"{topic}-query",
+        "axis": "pca",
+        "defense": "none",
+        "attack": "clean",
+        "polarity": "none",
+        "condition": "0",
+        "injections": 0,
+        "injected_ids": [],
+        "status": "ok",
+        "candidate_ids": ["a", "b"],
+        "candidate_similarities": [0.5, 0.25],
+        "threshold": None,
+        **values,
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return RunFolder(tmp_path / "run")
+
+
+def finish(folder, topics=("tea", "rain")):
+    with folder.locked():
+        state = folder.open(SETTINGS, {})
+        for topic in topics:
+            folder.write_part(topic, [row(topic)])
+        rows = folder.join(topics)
+        folder.complete(len(rows))
+    return state
+
+
+def test_a_run_from_start_to_marker(folder):
+    assert finish(folder) == "new"
+    assert folder.is_complete
+    assert not folder.parts.exists()
+    marker = json.loads((folder.path / "complete.json").read_text(encoding="utf-8"))
+    assert marker["n_rows"] == 2
+    assert [r["topic"] for r in folder.rows()] == ["tea", "rain"]
+    assert folder.rows()[0]["candidate_similarities"] == [0.5, 0.25]
+    assert folder.rows()[0]["threshold"] is None
+
+
+def test_an_unfinished_run_is_resumed_with_its_parts(folder):
+    with folder.locked():
+        folder.open(SETTINGS, {"n": 1})
+        folder.write_part("tea", [row("tea")])
+    again = RunFolder(folder.path)
+    with again.locked():
+        assert again.open(SETTINGS, {"n": 2}) == "resumed"
+        assert again.topics_done(["tea", "rain"]) == ["tea"]
+    assert [s["environment"]["n"] for s in again.manifest()["sessions"]] == [1, 2]
+
+
+def test_a_finished_run_is_found_finished(folder):
+    finish(folder)
+    again = RunFolder(folder.path)
+    with again.locked():
+        assert again.open(SETTINGS, {}) == "complete"
+        assert len(again.rows()) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"k": 6}, r"settings\.k: expected 5 \(this run began so\), got 6"),
+        ({"encoder": {"name": "fake", "dim": 4}}, r"settings\.encoder\.dim: expected 3"),
+        ({"topics": ["tea"]}, r"settings\.topics"),
+        ({"extra": 1}, r"settings\.extra"),
+    ],
+)
+def test_other_settings_are_refused_by_field(folder, change, field):
+    finish(folder)
+    before = {p: p.read_bytes() for p in folder.path.rglob("*") if p.is_file()}
+    again = RunFolder(folder.path)
+    with again.locked(), pytest.raises(InputError, match=field):
+        again.open({**SETTINGS, **change}, {})
+    assert {p: p.read_bytes() for p in folder.path.rglob("*") if p.is_file()} == before
+
+
+def test_overwrite_starts_anew_and_leaves_other_files(folder):
+    finish(folder)
+    (folder.path / "notes.txt").write_text("mine", encoding="utf-8")
+    again = RunFolder(folder.path)
+    with again.locked():
+        assert again.open({**SETTINGS, "k": 6}, {}, overwrite=True) == "new"
+    assert not again.is_complete
+    assert not (folder.path / "raw.parquet").exists()
+    assert (folder.path / "notes.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_folder_of_something_else_is_left_alone(folder):
+    folder.path.mkdir()
+    (folder.path / "thesis.tex").write_text("years of work", encoding="utf-8")
+    with pytest.raises(InputError, match=r"out: expected an empty folder.*'thesis\.tex'"):
+        folder.locked().__enter__()
+    assert sorted(p.name for p in folder.path.iterdir()) == ["thesis.tex"]
+
+
+def test_a_file_in_place_of_the_folder_is_refused(folder):
+    folder.path.write_text("x", encoding="utf-8")
+    with pytest.raises(InputError, match="out: expected a folder, got a file"):
+        folder.locked().__enter__()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"format": 99, "settings": {}}', b"\xff"])
+def test_a_broken_manifest_is_refused(folder, content):
+    finish(folder)
+    (folder.path / "manifest.json").write_bytes(content)
+    again = RunFolder(folder.path)
+    with again.locked(), pytest.raises(InputError, match=r"manifest\.json"):
+        again.open(SETTINGS, {})
+
+
+def test_a_damaged_raw_table_of_a_finished_run_is_refused(folder):
+    finish(folder)
+    path = folder.path / "raw.parquet"
+    path.write_bytes(path.read_bytes()[:-9])
+    again = RunFolder(folder.path)
+    with again.locked(), pytest.raises(InputError, match=r"raw\.parquet: .*--overwrite"):
+        again.open(SETTINGS, {})
+
+
+def test_a_damaged_or_foreign_part_is_measured_again(folder):
+    with folder.locked():
+        folder.open(SETTINGS, {})
+        folder.write_part("tea", [row("tea")])
+        folder.write_part("rain", [row("rain")])
+        part = folder.parts / "tea.parquet"
+        part.write_bytes(part.read_bytes()[:40])
+        raw.write(folder.parts / "rain.parquet", [row("rain")], "another run")
+        assert folder.topics_done(["tea", "rain"]) == []
+
+
+def test_leftovers_of_a_killed_process_go(folder):
+    with folder.locked():
+        folder.open(SETTINGS, {})
+    (folder.path / "trec" / "clean").mkdir(parents=True)
+    for place in (folder.path, folder.parts, folder.path / "trec" / "clean"):
+        (place / ".unfinished-abc-x").write_text("half", encoding="utf-8")
+    with folder.locked():
+        folder.open(SETTINGS, {})
+    assert not list(folder.path.rglob(".unfinished-*"))
+
+
+def test_two_processes_cannot_share_a_folder(folder):
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from epibias.experiment.run_folder import RunFolder\n"
+        "with RunFolder(Path(sys.argv[1])).locked(): pass"
+    )
+    with folder.locked():
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(folder.path)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "a folder that no run is using" in done.stderr
+    subprocess.run([sys.executable, "-c", code, str(folder.path)], check=True, timeout=60)
+
+
+def test_files_are_private(folder):
+    finish(folder)
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+    for path in folder.path.iterdir():
+        if path.name != ".lock":
+            assert path.stat().st_mode & 0o077 == 0, path.name
+
+
+def test_reading_a_table_with_other_columns_is_refused(tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    path = tmp_path / "raw.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"x": [1]}), path)
+    with pytest.raises(InputError, match="expected the columns of a raw table"):
+        raw.read(path)
+
+
+def test_settings_hash_does_not_depend_on_the_order_of_keys():
+    assert settings_hash({"a": 1, "b": 2}) == settings_hash({"b": 2, "a": 1})
+    assert settings_hash({"a": 1}) != settings_hash({"a": 2})
+
+
+def test_identity_and_environment_say_nothing_about_the_user():
+    text = json.dumps([code_identity(), environment()])
+    assert os.path.expanduser("~") not in text
+    assert os.uname().nodename not in text
+    assert len(code_identity()["code_sha256"]) == 64
