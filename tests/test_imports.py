@@ -24,7 +24,7 @@ LAYERS = [
     {"selection", "pool", "pool_parts"},
     {"attacks", "defenses", "generators", "metrics"},
     {"experiment", "index", "integrations"},
-    {"cli"},
+    {"cli", "__main__"},
 ]
 ROOM = {name: level for level, names in enumerate(LAYERS) for name in names}
 
