@@ -1,4 +1,4 @@
-"""Bad arrays and arguments in Python: `InputError` with its three parts, never a cast or a crash."""
+"""Bad arrays and arguments in Python: `InputError` in three parts, never a cast or a crash."""
 
 from __future__ import annotations
 
