@@ -45,6 +45,8 @@ class Columns:
         self.row_of: dict[str, int] = {}
         # A column ends at the last row that has a value, so a rare field costs nothing after it.
         self.fields: dict[str, list[object]] = {}
+        self.skipped_ids: tuple[str, ...] = ()  # rows with a blank text, where that was asked for
+        self._skipped: list[str] = []
         self._ids: list[str] = []
         self._texts: list[str] = []
         self._places = array("q")
@@ -80,9 +82,14 @@ class Columns:
         self._texts.append(checked_text)
         self._places.append(place)
 
+    def skip(self, row_id: object, place: int) -> None:
+        """Leave a row out, and remember its id."""
+        self._skipped.append(check_id(self.id_argument, row_id, self.where(place)))
+
     def finish(self) -> Columns:
         """Fix the rows and drop what only building needs."""
         self.ids, self.texts = tuple(self._ids), tuple(self._texts)
+        self.skipped_ids = tuple(self._skipped)
         self._ids, self._texts, self._places, self._shared = [], [], array("q"), {}
         return self
 

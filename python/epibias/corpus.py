@@ -107,25 +107,27 @@ class Corpus:
         return corpus
 
     @classmethod
-    def from_jsonl(cls, path: Path | str) -> Corpus:
+    def from_jsonl(cls, path: Path | str, *, blank: str = "error") -> Corpus:
         """Read a corpus from JSON lines; see `epibias.corpus_io.read_corpus_jsonl`."""
         from epibias import corpus_io
 
-        return corpus_io.read_corpus_jsonl(path)
+        return corpus_io.read_corpus_jsonl(path, blank=blank)
 
     @classmethod
-    def from_parquet(cls, path: Path | str) -> Corpus:
-        """Read a corpus from a Parquet file; see `epibias.corpus_io.read_corpus_parquet`."""
-        from epibias import corpus_io
+    def from_parquet(cls, path: Path | str, *, blank: str = "error") -> Corpus:
+        """Read a corpus from a Parquet file; see `epibias.parquet_io.read_corpus`."""
+        from epibias import parquet_io
 
-        return corpus_io.read_corpus_parquet(path)
+        return parquet_io.read_corpus(path, blank=blank)
 
     @classmethod
-    def from_beir(cls, folder: Path | str, split: str | None = None) -> BeirData:
+    def from_beir(
+        cls, folder: Path | str, split: str | None = None, *, blank: str = "error"
+    ) -> BeirData:
         """Read corpus, queries and qrels from a folder; see `epibias.corpus_io.read_beir`."""
         from epibias import corpus_io
 
-        return corpus_io.read_beir(folder, split)
+        return corpus_io.read_beir(folder, split, blank=blank)
 
     def to_jsonl(self, path: Path | str) -> None:
         """Write JSON lines that `from_jsonl` reads back, whole or not at all."""
@@ -135,9 +137,9 @@ class Corpus:
 
     def to_parquet(self, path: Path | str) -> None:
         """Write a Parquet file that `from_parquet` reads back, whole or not at all."""
-        from epibias import corpus_io
+        from epibias import parquet_io
 
-        corpus_io.write_corpus_parquet(self, path)
+        parquet_io.write_corpus(self, path)
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -148,6 +150,11 @@ class Corpus:
     def texts(self) -> Sequence[str]:
         """Texts as they are encoded, in order; joined with their titles when they are asked for."""
         return _EncodedTexts(self._columns)
+
+    @property
+    def skipped_ids(self) -> tuple[str, ...]:
+        """Ids of passages that were left out because ``blank="skip"`` asked for it."""
+        return self._columns.skipped_ids
 
     @property
     def metadata_names(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from epibias.qrels import Qrels
 # The first of these that a row has is its id; the others stay ordinary fields.
 PASSAGE_ID_FIELDS = ("_id", "id", "doc_id")
 QUERY_ID_FIELDS = ("_id", "id", "query_id")
+BLANK = ("error", "skip")
 QRELS_HEADERS = (
     ("query-id", "query_id"),
     ("corpus-id", "corpus_id", "doc_id"),
@@ -93,7 +94,7 @@ def json_lines(path: Path | str, argument: str = "path") -> Iterator[tuple[int, 
         raise InputError(argument, "at least one JSON object", "an empty file", str(path))
 
 
-def read_corpus_jsonl(path: Path | str) -> Corpus:
+def read_corpus_jsonl(path: Path | str, *, blank: str = "error") -> Corpus:
     """Read a corpus from JSON lines.
 
     Parameters
@@ -102,6 +103,9 @@ def read_corpus_jsonl(path: Path | str) -> Corpus:
         One object a line: an id (``_id``, ``id`` or ``doc_id``), ``text``, and optionally
         ``title``, ``source``, ``tier``, ``author``, ``time``. Other fields become metadata under
         their own names; null means absent.
+    blank : {"error", "skip"}
+        What to do with a passage whose text is blank, as some public corpora have: refuse the file,
+        or leave the passage out and list its id in `Corpus.skipped_ids`.
 
     Returns
     -------
@@ -113,7 +117,8 @@ def read_corpus_jsonl(path: Path | str) -> Corpus:
     InputError
         File, line, field and finding, for the first line that is not such an object.
     """
-    return Corpus._from_columns(_read_jsonl(path, "corpus", "_id", PASSAGE_ID_FIELDS))
+    skip = _validate.choice("blank", blank, BLANK) == "skip"
+    return Corpus._from_columns(_read_jsonl(path, "corpus", "_id", PASSAGE_ID_FIELDS, skip))
 
 
 def read_queries_jsonl(path: Path | str) -> Queries:
@@ -132,7 +137,8 @@ def read_qrels(
         BEIR's layout (``query-id``, ``corpus-id``, ``score``), or the same with underscores,
         ``doc_id``, ``relevance``.
     corpus, queries : optional
-        If given, every id must be known to them.
+        If given, every id must be known to them. Judgements of passages that the corpus left out
+        are left out too.
 
     Returns
     -------
@@ -148,6 +154,7 @@ def read_qrels(
     path = Path(path)
     judgements: dict[str, dict[str, int]] = {}
     lines_of: dict[tuple[str, str], int] = {}
+    skipped = frozenset(corpus.skipped_ids if corpus is not None else ())
     for number, line in _lines(path, "qrels"):
         where = f"{path}, line {number}"
         cells = line.rstrip("\r\n").split("\t")
@@ -168,16 +175,18 @@ def read_qrels(
             raise InputError("qrels", "each pair once", found, str(path))
         if queries is not None and query_id not in queries:
             raise InputError("query-id", "the id of a query", f"unknown {query_id!r}", where)
+        lines_of[pair] = number
+        if passage_id in skipped:
+            continue
         if corpus is not None and passage_id not in corpus:
             raise InputError("corpus-id", "the id of a passage", f"unknown {passage_id!r}", where)
-        lines_of[pair] = number
         judgements.setdefault(query_id, {})[passage_id] = int(cells[2])
     if not judgements:
         raise InputError("qrels", "at least one judgement", "an empty file", str(path))
     return Qrels(judgements)
 
 
-def read_beir(folder: Path | str, split: str | None = None) -> BeirData:
+def read_beir(folder: Path | str, split: str | None = None, *, blank: str = "error") -> BeirData:
     """Read a folder in BEIR's layout.
 
     Parameters
@@ -187,6 +196,8 @@ def read_beir(folder: Path | str, split: str | None = None) -> BeirData:
     split : str, optional
         Which judgements. Without it: ``qrels.tsv``, or the only file under ``qrels/``, or
         ``qrels/test.tsv``.
+    blank : {"error", "skip"}
+        What to do with a passage whose text is blank; see `read_corpus_jsonl`.
 
     Returns
     -------
@@ -205,7 +216,7 @@ def read_beir(folder: Path | str, split: str | None = None) -> BeirData:
     """
     folder = Path(folder)
     qrels_path = _qrels_path(folder, split)
-    corpus = read_corpus_jsonl(folder / "corpus.jsonl")
+    corpus = read_corpus_jsonl(folder / "corpus.jsonl", blank=blank)
     queries = read_queries_jsonl(folder / "queries.jsonl")
     return BeirData(corpus, queries, read_qrels(qrels_path, corpus=corpus, queries=queries))
 
@@ -244,20 +255,6 @@ def write_qrels(qrels: Qrels, path: Path | str) -> None:
             )
 
 
-def read_corpus_parquet(path: Path | str) -> Corpus:
-    """Read a corpus from Parquet; see `epibias.parquet_io`."""
-    from epibias import parquet_io
-
-    return parquet_io.read_corpus(path)
-
-
-def write_corpus_parquet(corpus: Corpus, path: Path | str) -> None:
-    """Write a corpus to Parquet; see `epibias.parquet_io`."""
-    from epibias import parquet_io
-
-    parquet_io.write_corpus(corpus, path)
-
-
 def passage_row(passage: Passage) -> dict[str, object]:
     """Give a passage as the object that stands on its line; absent fields are left out."""
     row: dict[str, object] = {"_id": passage.id, "title": passage.title, "text": passage.text}
@@ -269,7 +266,11 @@ def passage_row(passage: Passage) -> dict[str, object]:
 
 
 def add_row(
-    columns: Columns, row: Mapping[str, Any], id_fields: tuple[str, ...], place: int
+    columns: Columns,
+    row: Mapping[str, Any],
+    id_fields: tuple[str, ...],
+    place: int,
+    skip_blank: bool = False,
 ) -> None:
     """Split an object into id, text and fields, and append it."""
     where = columns.where(place)
@@ -279,16 +280,23 @@ def add_row(
         raise InputError(columns.id_argument, expected, f"the fields {list(row)[:20]}", where)
     if "text" not in row:
         raise InputError("text", "the field 'text'", f"the fields {list(row)[:20]}", where)
+    if skip_blank and isinstance(row["text"], str) and not row["text"].strip():
+        columns.skip(row[id_field], place)
+        return
     fields = {name: value for name, value in row.items() if name not in (id_field, "text")}
     columns.add(row[id_field], row["text"], fields, place)
 
 
 def _read_jsonl(
-    path: Path | str, argument: str, id_argument: str, id_fields: tuple[str, ...]
+    path: Path | str,
+    argument: str,
+    id_argument: str,
+    id_fields: tuple[str, ...],
+    skip_blank: bool = False,
 ) -> Columns:
     columns = Columns(id_argument, origin=str(path), unit="line")
     for number, row in json_lines(path, argument):
-        add_row(columns, row, id_fields, number)
+        add_row(columns, row, id_fields, number, skip_blank)
     return columns
 
 

@@ -13,13 +13,13 @@ from typing import Any
 from epibias import _files, _validate
 from epibias._columns import Columns
 from epibias.corpus import METADATA_FIELDS, Corpus
-from epibias.corpus_io import PASSAGE_ID_FIELDS, add_row
+from epibias.corpus_io import BLANK, PASSAGE_ID_FIELDS, add_row
 from epibias.errors import InputError
 
 ROWS_PER_BATCH = 8192
 
 
-def read_corpus(path: Path | str) -> Corpus:
+def read_corpus(path: Path | str, *, blank: str = "error") -> Corpus:
     """Read a corpus from a Parquet file.
 
     Parameters
@@ -28,6 +28,8 @@ def read_corpus(path: Path | str) -> Corpus:
         Columns: an id (``_id``, ``id`` or ``doc_id``), ``text``, and optionally ``title``,
         ``source``, ``tier``, ``author``, ``time`` (text in ISO 8601, date or timestamp; the last
         two are written out as text). Other columns become metadata; null means absent.
+    blank : {"error", "skip"}
+        What to do with a passage whose text is blank; see `corpus_io.read_corpus_jsonl`.
 
     Returns
     -------
@@ -45,20 +47,23 @@ def read_corpus(path: Path | str) -> Corpus:
     import pyarrow
     import pyarrow.parquet
 
+    skip = _validate.choice("blank", blank, BLANK) == "skip"
     columns = Columns("_id", origin=str(path), unit="row")
+    place = 0
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             _check_names(file.schema_arrow.names, path)
             for batch in file.iter_batches(ROWS_PER_BATCH):
                 for row in batch.to_pylist():
-                    add_row(columns, _with_iso_time(row), PASSAGE_ID_FIELDS, len(columns))
+                    add_row(columns, _with_iso_time(row), PASSAGE_ID_FIELDS, place, skip)
+                    place += 1
     except pyarrow.ArrowException as error:
         found = str(error).splitlines()[0]
         raise InputError("corpus", "a whole Parquet file", found, str(path)) from error
     except OSError as error:
         found = error.strerror or str(error)
         raise InputError("corpus", "a file that can be read", found, str(path)) from error
-    if len(columns) == 0:
+    if place == 0:
         raise InputError("corpus", "at least one passage", "a file without rows", str(path))
     return Corpus._from_columns(columns)
 
