@@ -18,7 +18,6 @@ from epibias.retrieval import CosineIndex
 
 if TYPE_CHECKING:
     from epibias.corpus import Corpus
-
     from epibias.pool import CandidatePool
 
 METADATA = ("source", "tier", "author", "time")
