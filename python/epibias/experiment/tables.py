@@ -8,6 +8,7 @@ topics where an attack does not exist, are counted beside every mean.
 from __future__ import annotations
 
 import csv
+import functools
 import io
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -183,7 +184,7 @@ def _means(
                 continue
             label = axis if per_axis else ANY_AXIS
             by_topic = _topic_means(usable, value)
-            interval = _interval(by_topic, seed)
+            interval = _interval(tuple(by_topic), seed)
             found.append(
                 ResultRow(named.key, label, condition, polarity, metric, *interval, *counts)
             )
@@ -204,8 +205,9 @@ def _topic_means(rows: list[Row], value: _Value) -> list[float]:
     return [float(np.mean(numbers)) for numbers in values.values()]
 
 
+@functools.lru_cache(maxsize=4096)  # many cells have the same values, above all zeros
 def _interval(
-    values: list[float], seed: int
+    values: tuple[float, ...], seed: int
 ) -> tuple[float | None, float | None, float | None, int]:
     if not values:
         return None, None, None, 0
