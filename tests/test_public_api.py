@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from pools import opposed_anchors, unit_rows
 
 import epibias as eb
+from pools import opposed_anchors, unit_rows
 
 
 def test_every_call_of_the_design_works_as_printed():
