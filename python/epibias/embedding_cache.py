@@ -233,7 +233,8 @@ class EmbeddingCache:
 
     def _unusable(self, error: Exception) -> InputError:
         expected = "a folder that can be read and written, with space left (or cache=False)"
-        return InputError("cache", expected, str(error), str(self.path))
+        found = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        return InputError("cache", expected, found, str(self.path))
 
     def _corrupt(self, found: str) -> InputError:
         where = f"delete {self.path} to start it afresh"
