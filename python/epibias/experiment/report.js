@@ -24,48 +24,58 @@
       hovermode: "closest",
     };
   }
+  // The height belongs to the element: plotly forgets a layout's own one when the window changes.
+  function render(host, traces, layout) {
+    host.style.height = `${layout.height}px`;
+    delete layout.height;
+    return Plotly.react(host, traces, Object.assign(layout, { autosize: true }), config);
+  }
   function axisStyle(more) {
     return Object.assign({ gridcolor: colour("line"), zeroline: false, linecolor: colour("line"),
       tickcolor: colour("line"), automargin: true, title: { standoff: 8 } }, more);
   }
 
   // ---- A-Recall and recall by injections ----------------------------------------------------
+  const narrow = window.matchMedia("(max-width: 760px)");
   function drawLines() {
+    // Panels side by side by axis; below each other in a narrow window.
+    const columns = narrow.matches ? 1 : run.axes.length;
+    const rows = run.lines.length / columns;
     const traces = [];
-    const layout = Object.assign(baseLayout(), { height: 760, margin: { t: 64, r: 12, b: 50, l: 60 },
-      legend: { orientation: "h", y: 1.045, x: 0, yanchor: "bottom" }, annotations: [] });
-    const columns = run.axes.length;
-    run.lines.forEach((panel) => {
-      const row = run.lineMetrics.findIndex((metric) => metric.key === panel.metric);
-      const column = run.axes.indexOf(panel.axis);
-      const number = row * columns + column + 1;
-      const suffix = number === 1 ? "" : String(number);
+    const layout = Object.assign(baseLayout(), { height: 40 + 340 * rows,
+      margin: { t: narrow.matches ? 150 : 64, r: 12, b: 50, l: 60 }, annotations: [],
+      legend: { orientation: "h", y: 1 + 15 / (340 * rows), x: 0, yanchor: "bottom" } });
+    run.lines.forEach((panel, place) => {
+      const row = Math.floor(place / columns), column = place % columns;
+      const suffix = place === 0 ? "" : String(place + 1);
+      const metric = run.lineMetrics.find((one) => one.key === panel.metric).title;
       const width = 1 / columns, gap = columns > 1 ? 0.03 : 0;
-      const top = row === 0 ? [0.55, 1] : [0, 0.45];
-      layout["xaxis" + suffix] = axisStyle({
-        domain: [column * width + (column ? gap : 0), (column + 1) * width - (column < columns - 1 ? gap : 0)],
-        anchor: "y" + suffix, tickvals: run.conditions.map((_, i) => i), ticktext: run.conditions,
+      const left = column * width + (column ? gap : 0);
+      const right = (column + 1) * width - (column < columns - 1 ? gap : 0);
+      const top = 1 - row / rows, bottom = top - 1 / rows + (row < rows - 1 ? 0.2 / rows : 0);
+      layout["xaxis" + suffix] = axisStyle({ domain: [left, right], anchor: "y" + suffix,
+        tickvals: run.conditions.map((_, i) => i), ticktext: run.conditions, tickangle: 0,
         range: [-0.5, run.conditions.length - 0.5], showgrid: false,
-        title: { text: row === 1 ? "adversarial passages injected" : "", standoff: 8 } });
-      layout["yaxis" + suffix] = axisStyle({ domain: top, anchor: "x" + suffix, range: [-0.03, 1.03],
-        tickformat: ".1f", title: { text: column === 0 ? run.lineMetrics[row].title : "", standoff: 8 } });
+        title: { text: row === rows - 1 ? "adversarial passages injected" : "", standoff: 8 } });
+      layout["yaxis" + suffix] = axisStyle({ domain: [bottom, top], anchor: "x" + suffix,
+        range: [-0.03, 1.03], tickformat: ".1f",
+        title: { text: column === 0 ? metric : "", standoff: 8 } });
       layout.annotations.push({ text: `<b>${panel.axis} axis</b>`, showarrow: false, xref: "paper",
-        yref: "paper", x: column * width + (column ? gap : 0), y: top[1], xanchor: "left",
-        yanchor: "bottom" });
+        yref: "paper", x: left, y: top, xanchor: "left", yanchor: "bottom" });
       const middle = (panel.series.length - 1) / 2;
-      panel.series.forEach((series, place) => {
+      panel.series.forEach((series, number) => {
         const ink = colour("s" + series.style);
         // Lines join the numbers of injections; decoys are another attack, so a point apart.
         const x = [], y = [], up = [], down = [];
         series.mean.forEach((mean, i) => {
           if (run.conditions[i] === "decoys") { x.push(null); y.push(null); up.push(0); down.push(0); }
-          x.push(i + (place - middle) * 0.075);
+          x.push(i + (number - middle) * 0.075);
           y.push(mean);
           up.push(mean === null ? 0 : series.high[i] - mean);
           down.push(mean === null ? 0 : mean - series.low[i]);
         });
         traces.push({ type: "scatter", mode: "lines+markers", name: series.title,
-          legendgroup: series.defense, showlegend: number === 1, x, y,
+          legendgroup: series.defense, showlegend: place === 0, x, y,
           xaxis: "x" + suffix, yaxis: "y" + suffix, connectgaps: false,
           line: { color: ink, width: 1.6, dash: DASHES[series.style % DASHES.length] },
           marker: { color: ink, size: 8, symbol: SYMBOLS[series.style % SYMBOLS.length] },
@@ -74,7 +84,7 @@
           hovertemplate: `${series.title}<br>%{y:.2f}<extra></extra>` });
       });
     });
-    return Plotly.react(byId("plot-lines"), traces, layout, config);
+    return render(byId("plot-lines"), traces, layout);
   }
 
   // ---- validity of the axis -----------------------------------------------------------------
@@ -93,7 +103,7 @@
       yaxis: axisStyle({ autorange: "reversed", dtick: 1 }),
       shapes: [{ type: "line", x0: 0.3, x1: 0.3, y0: 0, y1: 1, yref: "paper",
         line: { color: colour("threshold"), width: 1, dash: "dot" } }] });
-    return Plotly.react(byId("plot-validity"), traces, layout, config);
+    return render(byId("plot-validity"), traces, layout);
   }
 
   // ---- one query: the picture that explains the method --------------------------------------
@@ -157,7 +167,7 @@
     if (!verdict) {
       byId("query-verdict").textContent = "No such attack on this topic: no adversarial passage of this polarity lies below the query's k-th best benign passage.";
       byId("query-rows").replaceChildren();
-      return Plotly.react(host, [], Object.assign(baseLayout(), { height: 120 }), config);
+      return render(host, [], Object.assign(baseLayout(), { height: 120 }));
     }
     const sweep = verdict.sweep ? pool.sweeps[verdict.sweep] : null;
     const traces = pointTraces(pool, verdict);
@@ -185,7 +195,7 @@
     }
     host.setAttribute("aria-label", `Scatter plot for ${topic.query}: similarity against polarization score, ${axis} axis, ${attack}, ${defense}. The table below has the same numbers.`);
     describe(topic, pool, verdict, sweep);
-    return Plotly.react(host, traces, layout, config);
+    return render(host, traces, layout);
   }
   function describe(topic, pool, verdict, sweep) {
     const bad = verdict.selected.filter((i) => pool.adversarial[i]).length;
@@ -228,5 +238,6 @@
   ["pick-topic", "pick-axis", "pick-attack", "pick-defense"].forEach((id) =>
     byId(id).addEventListener("change", drawQuery));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  narrow.addEventListener("change", drawLines);
   drawAll();
 })();
