@@ -25,12 +25,23 @@ LONG = "Trains are fast and cheap, said nobody in the village. " * 60
 @pytest.fixture(scope="module")
 def texts():
     topic = load_debates()[0]
-    return [topic.query, *(p.text for p in topic.anchors), *(p.text for p in topic.benign[:6])]
+    return [topic.query, *(p.text for p in topic.anchors[:4]), *(p.text for p in topic.benign[:4])]
 
 
 @pytest.fixture(scope="module")
 def rows(encoder, texts):
     return encoder.encode(texts)
+
+
+@pytest.fixture
+def one_thread():
+    """Threads inside a pass wait for each other: slow beside other work, and not what is tested."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -53,13 +64,14 @@ def test_one_finite_row_a_text_in_order(encoder, texts, rows):
     assert isinstance(encoder, Encoder)
     assert rows.dtype == np.float32
     assert rows.flags.c_contiguous
-    assert rows.shape == (len(texts), encoder.dim) == (15, 384)
+    assert rows.shape == (len(texts), encoder.dim) == (9, 384)
     assert np.isfinite(rows).all()
     # A question about the subject is nearer to its passages than to one about wolves.
     other = encoder.encode(["Should wolves be protected in Europe?"])[0]
     assert (rows[1:] @ rows[0] > rows[1:] @ other).all()
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_rows_equal_those_of_sentence_transformers(encoder, texts, rows):
     direct = encoder._model._model.encode(texts, show_progress_bar=False)
     assert np.abs(direct - rows).max() < 1e-6  # float32, unit rows: padding changes last bits
@@ -70,7 +82,7 @@ def test_bits_do_not_depend_on_neighbours_order_batch_or_threads(encoder, same_m
 
     order = np.random.default_rng(0).permutation(len(texts))
     assert np.array_equal(encoder.encode([texts[i] for i in order]), rows[order])
-    for i in (0, 5, 14):
+    for i in (0, 5, 8):
         assert np.array_equal(encoder.encode([texts[i]])[0], rows[i])
     assert np.array_equal(same_model(batch_size=1).encode(texts), rows)
     before = torch.get_num_threads()
@@ -83,6 +95,7 @@ def test_bits_do_not_depend_on_neighbours_order_batch_or_threads(encoder, same_m
             torch.set_num_threads(before)
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_equal_lengths_batching_of_accelerators_agrees(encoder, texts, rows):
     """The path that a GPU takes, on the CPU: same rows up to rounding, in order."""
     batched = encoder._model._equal_lengths(texts + texts[:3], "", 2)
@@ -166,7 +179,7 @@ def test_a_cached_run_has_the_bits_and_the_counts_of_a_fresh_one(same_model, tmp
     with pytest.warns(TruncationWarning):
         half = first.encode([*texts[::2], LONG])
     second = same_model(cache=tmp_path)
-    with pytest.warns(TruncationWarning, match="1 of 16 texts"):
+    with pytest.warns(TruncationWarning, match="1 of 10 texts"):
         whole = second.encode([*texts, LONG])
     assert np.array_equal(whole[:-1], rows)
     assert np.array_equal(whole[-1], half[-1])
