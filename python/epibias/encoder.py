@@ -11,7 +11,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,10 @@ from epibias._progress import Progress
 from epibias._prompts import choose_prompts
 from epibias._sentence_model import SentenceModel, library_versions
 from epibias._validate import Float32Array
-from epibias.embedding_cache import EmbeddingCache, text_key
 from epibias.errors import InputError, TruncationWarning
+
+if TYPE_CHECKING:
+    from epibias.embedding_cache import EmbeddingCache
 
 # Texts between two writes of the cache: what a killed run loses, about six seconds on two cores.
 TEXTS_PER_CHUNK = 256
@@ -222,8 +224,9 @@ class SentenceTransformerEncoder:
         embeddings = np.empty((len(texts), self.dim), dtype=np.float32)
         truncated = np.zeros(len(texts), dtype=np.bool_)
         missing = np.ones(len(texts), dtype=np.bool_)
-        keys = [text_key(text) for text in texts] if cache is not None else []
+        keys: list[bytes] = []
         if cache is not None:
+            keys = cache.keys_of(texts)
             found = cache.get(keys)
             embeddings[found.positions] = found.embeddings
             truncated[found.positions] = found.truncated
@@ -272,6 +275,8 @@ class SentenceTransformerEncoder:
         if self._cache_folder is False:
             return None
         if prompt not in self._caches:
+            from epibias.embedding_cache import EmbeddingCache  # brings SQLite
+
             folder = None if self._cache_folder is True else self._cache_folder
             identity = {**self._identity_without_prompts(), "prompt": prompt}
             self._caches[prompt] = EmbeddingCache(folder, identity, self.dim)
