@@ -95,6 +95,8 @@ def filter_candidates(
     pool, ids = _pool(lines, lazy, fitted, names, k)
     selection = defense.select(pool)
     records = [_record(lines[row], row, pool, selection, ids[row]) for row in range(len(lines))]
+    if defense.gate is None:  # no test was made: the 1 of the diagnostics would look like one
+        records = [{**record, "p_value": None} for record in records]
     described = axis_source.describe(fitted, names)
     if as_json:
         document = {"defense": defense.parameters(), "axes": described, "queries": records}
