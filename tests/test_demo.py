@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from compare_runs import comparable
 from epibias.errors import InputError
-from epibias.experiment import raw
 from epibias.experiment.demo import Silent, run_demo
 from epibias.experiment.trec import attack_key
 from fake_encoder import FACTS, FakeEncoder
@@ -55,22 +55,6 @@ class Listener(Silent):
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
     return run_demo(tmp_path_factory.mktemp("demo") / "run", FakeEncoder(), FACTS, topics=TOPICS)
-
-
-def comparable(folder: Path) -> dict[str, object]:
-    """Everything in a run folder that time does not decide."""
-    files = {
-        str(path.relative_to(folder)): path.read_text(encoding="utf-8")
-        for path in folder.rglob("*")
-        if path.is_file() and (path.parent.name == "tables" or "trec" in path.parts)
-    }
-    files.pop("tables/latency.csv")
-    rows = raw.read(folder / "raw.parquet")
-    for row in rows:
-        for name in raw.TIMING_COLUMNS:
-            row.pop(name)
-    files["rows"] = rows
-    return files
 
 
 def run_child(out: Path, kill_at: int, moment: str) -> subprocess.CompletedProcess[str]:
