@@ -18,8 +18,9 @@ namespace {
 
 constexpr std::int64_t kLargestBlock = 256;           // queries scanned together
 constexpr std::int64_t kLargestCandidates = 1 << 20;  // block * k: bounds the memory of a thread
-constexpr std::int64_t kTileFloats = 192 * 384;       // 288 KiB: a share of L2 beside the queries
-constexpr std::int64_t kLargestTile = 4096;           // bounds the buffer of hits
+constexpr std::int64_t kTileFloats =
+    std::int64_t{192} * 384;                 // 288 KiB: a share of L2 beside the queries
+constexpr std::int64_t kLargestTile = 4096;  // bounds the buffer of hits
 
 std::int64_t checked_k(std::int64_t k, std::int64_t n_passages) {
     if (k == 0 && n_passages == 0) return k;

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "atomic_bounds.hpp"
 #include "cosine_topk_queries.hpp"
 #include "epibias/cosine_topk.hpp"
 #include "epibias/numeric.hpp"
@@ -66,20 +67,6 @@ struct Scanner {
     std::vector<ExactTopk> exact;
     std::vector<PendingHits> pending;
 };
-
-inline void raise(std::atomic<float>& threshold, float value) {
-    float current = threshold.load(std::memory_order_relaxed);
-    while (current < value &&
-           !threshold.compare_exchange_weak(current, value, std::memory_order_relaxed)) {
-    }
-}
-
-inline void lower(std::atomic<std::int64_t>& row, std::int64_t value) {
-    std::int64_t current = row.load(std::memory_order_relaxed);
-    while (value < current &&
-           !row.compare_exchange_weak(current, value, std::memory_order_relaxed)) {
-    }
-}
 
 class BlockSearch {
   public:
@@ -227,25 +214,15 @@ class BlockSearch {
 
     // Re-scores what may still belong to the answer and publishes the new threshold.
     void flush(Rescorer& own, PendingHits& pending, ExactTopk& exact, std::int64_t query) {
-        constexpr std::size_t kAhead = 4;  // rows fetched ahead: they left the cache long ago
-        auto& hits = pending.hits();
         auto& shared = thresholds_[static_cast<std::size_t>(query)];
-        const float threshold = std::max(
-            {shared.load(std::memory_order_relaxed), pending.threshold(bound_), exact.threshold()});
-        const double least = static_cast<double>(threshold) - bound_;
-        std::erase_if(
-            hits, [least](const Pending& hit) { return static_cast<double>(hit.value) < least; });
-        for (std::size_t number = 0; number < hits.size(); ++number) {
-            if (number + kAhead < hits.size()) fetch_row(hits[number + kAhead].index);
-            const Pending& hit = hits[number];
-            const float similarity =
-                canonical_similarity(query, own.reader.row(hit.index), hit.inverse_norm);
-            if (similarity >= threshold) exact.offer({similarity, hit.index});
-        }
-        own.n_rescored += static_cast<std::int64_t>(hits.size());
-        hits.clear();
-        exact.trim();
-        raise(shared, std::max(threshold, exact.threshold()));
+        const auto score = [&](const Pending& hit) {
+            return canonical_similarity(query, own.reader.row(hit.index), hit.inverse_norm);
+        };
+        const auto fetch = [&](const Pending& hit) { fetch_row(hit.index); };
+        const Rescored result =
+            rescore(pending, exact, shared.load(std::memory_order_relaxed), bound_, score, fetch);
+        own.n_rescored += result.count;
+        raise(shared, result.threshold);
     }
 
     void fetch_row(std::int64_t index) const {

@@ -85,7 +85,7 @@ class Job {
 
   private:
     void keep(std::int64_t task, std::exception_ptr exception) {
-        const std::lock_guard lock(mutex_);
+        const std::scoped_lock lock(mutex_);
         failed_.store(true, std::memory_order_relaxed);
         if (task < failed_task_) {
             failed_task_ = task;
@@ -132,7 +132,7 @@ class Pool {
         if (!user.owns_lock()) return false;
         start_threads(wanted);
         {
-            const std::lock_guard lock(mutex_);
+            const std::scoped_lock lock(mutex_);
             job_ = &job;
             ++job_number_;
             n_wanted_ = wanted;
@@ -153,8 +153,7 @@ class Pool {
         try {
             for (; n_started_ < wanted; ++n_started_) std::thread([this] { serve(); }).detach();
         } catch (const std::system_error&) {
-            // The system gives no more threads: the ones there are, or the caller alone, do the
-            // work.
+            return;  // no more to be had: those there are, or the caller alone, do the work
         }
     }
 

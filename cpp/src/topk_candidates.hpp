@@ -85,7 +85,15 @@ class PendingHits {
         return round_down(static_cast<double>(last->value) - bound);
     }
 
-    [[nodiscard]] std::vector<Pending>& hits() { return hits_; }
+    // Drops what cannot reach the threshold.
+    void keep_possible(float threshold, double bound) {
+        const double least = static_cast<double>(threshold) - bound;
+        std::erase_if(
+            hits_, [least](const Pending& hit) { return static_cast<double>(hit.value) < least; });
+    }
+
+    [[nodiscard]] const std::vector<Pending>& hits() const { return hits_; }
+    void clear() { hits_.clear(); }
 
   private:
     static constexpr std::size_t kFewest = 128;
@@ -93,5 +101,31 @@ class PendingHits {
     std::size_t capacity_;
     std::vector<Pending> hits_;
 };
+
+struct Rescored {
+    float threshold;  // a lower bound of the k-th similarity, at least the one given
+    std::int64_t count;
+};
+
+// Moves from `pending` to `exact` what may still belong to the answer; `proven` is a lower bound of
+// the k-th similarity of all passages, `score(hit)` the similarity, `fetch(hit)` brings its row
+// near. What only equals the threshold stays: it may have the lower index.
+template <typename Score, typename Fetch>
+Rescored rescore(PendingHits& pending, ExactTopk& exact, float proven, double bound, Score score,
+                 Fetch fetch) {
+    constexpr std::size_t kAhead = 4;  // rows fetched ahead: they left the cache long ago
+    const float threshold = std::max({proven, pending.threshold(bound), exact.threshold()});
+    pending.keep_possible(threshold, bound);
+    const auto& hits = pending.hits();
+    for (std::size_t number = 0; number < hits.size(); ++number) {
+        if (number + kAhead < hits.size()) fetch(hits[number + kAhead]);
+        const float similarity = score(hits[number]);
+        if (similarity >= threshold) exact.offer({similarity, hits[number].index});
+    }
+    const auto count = static_cast<std::int64_t>(hits.size());
+    pending.clear();
+    exact.trim();
+    return {std::max(threshold, exact.threshold()), count};
+}
 
 }  // namespace epibias

@@ -103,7 +103,7 @@ TEST_CASE("cosine_topk equals the definition for every level, dim, k and byte of
         CAPTURE(level);
         for (const std::int64_t dim : {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 97, 384}) {
             CAPTURE(dim);
-            const std::size_t offset = static_cast<std::size_t>(dim % 5);
+            const auto offset = static_cast<std::size_t>(dim % 5);
             const Matrix queries = random_matrix(3, dim, 1, offset);
             const Matrix passages = random_matrix(70, dim, 2, offset);
             for (const std::int64_t k : {1, 5, 70}) {
@@ -150,6 +150,19 @@ TEST_CASE("cosine_topk stays exact when everything must be re-scored") {
                   naive_topk(queries, ascending, 20));
         }
     });
+}
+
+TEST_CASE("ties across threads go to the lower index however the threads take turns") {
+    // A thread with high rows may prove the threshold first; low rows that only equal it must stay.
+    const Matrix queries = random_matrix(2, 16, 17);
+    Matrix equal = random_matrix(6000, 16, 18);
+    for (std::int64_t row = 1; row < equal.n_rows(); ++row) equal.copy_row(0, row);
+    for (int repeat = 0; repeat < 40; ++repeat) {
+        const Answer answer = found(queries, equal, 20, {32, 3});
+        for (std::size_t rank = 0; rank < 40; ++rank) {
+            REQUIRE(answer.indices[rank] == static_cast<std::int64_t>(rank % 20));
+        }
+    }
 }
 
 TEST_CASE("cosine_topk works for norms that float32 cannot square") {
@@ -243,6 +256,15 @@ TEST_CASE("the lowest bad row is named whatever the thread count") {
               "passages: expected finite rows of non-zero norm, got a zero row 3");
         CHECK(message(Matrix(0, 4), passages, 3, options) ==
               "passages: expected finite rows of non-zero norm, got a zero row 3");
+    }
+    // Bad rows in every task: threads find many of them at the same time.
+    Matrix mostly_bad = random_matrix(4000, 4, 19);
+    for (std::int64_t row = 37; row < mostly_bad.n_rows(); row += 1 + row % 5) {
+        mostly_bad.set(row, 2, kNan);
+    }
+    for (int repeat = 0; repeat < 100; ++repeat) {
+        REQUIRE(message(queries, mostly_bad, 3, {4, 3}) ==
+                "passages: expected finite rows of non-zero norm, got NaN in row 37");
     }
     Matrix bad_queries = random_matrix(5, 4, 15);
     bad_queries.set(4, 3, -kInfinity);

@@ -1,9 +1,9 @@
 // The canonical dot product, norms, the total order and rows at any address.
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numbers>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -53,7 +53,7 @@ TEST_CASE("canonical_dot sums in the stated order") {
 TEST_CASE("inverse norms neither overflow nor vanish") {
     const std::vector<float> huge(3, std::numeric_limits<float>::max());
     const std::vector<float> tiny(3, std::numeric_limits<float>::denorm_min());
-    const double root = std::sqrt(3.0);
+    const double root = std::numbers::sqrt3;
     epibias::test::at_every_level([&](const std::string& level) {
         CAPTURE(level);
         CHECK(epibias::inverse_norm(huge.data(), 3) ==

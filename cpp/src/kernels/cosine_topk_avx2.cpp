@@ -50,7 +50,7 @@ double canonical_dot(const float* left, const float* right, std::int64_t dim) {
     std::int64_t i = 0;
     for (; i + 32 <= dim; i += 32) {
 #pragma GCC unroll 8
-        for (int part = 0; part < 8; ++part) {
+        for (std::int64_t part = 0; part < 8; ++part) {
             const __m256d wide_left = _mm256_cvtps_pd(_mm_loadu_ps(left + i + 4 * part));
             const __m256d wide_right = _mm256_cvtps_pd(_mm_loadu_ps(right + i + 4 * part));
             sums[part] = _mm256_fmadd_pd(wide_left, wide_right, sums[part]);

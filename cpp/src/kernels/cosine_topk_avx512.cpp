@@ -34,7 +34,7 @@ double canonical_dot(const float* left, const float* right, std::int64_t dim) {
     std::int64_t i = 0;
     for (; i + 32 <= dim; i += 32) {
 #pragma GCC unroll 4
-        for (int part = 0; part < 4; ++part) {
+        for (std::int64_t part = 0; part < 4; ++part) {
             const __m512d wide_left = _mm512_cvtps_pd(_mm256_loadu_ps(left + i + 8 * part));
             const __m512d wide_right = _mm512_cvtps_pd(_mm256_loadu_ps(right + i + 8 * part));
             sums[part] = _mm512_fmadd_pd(wide_left, wide_right, sums[part]);

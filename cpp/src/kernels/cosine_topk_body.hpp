@@ -18,7 +18,7 @@ constexpr std::int64_t kFloatsPerLine = 16;
 
 template <int kCount>
 struct Count {
-    static constexpr int value = kCount;
+    static constexpr int kValue = kCount;
 };
 
 // Elements of dim between two bursts of prefetches.
@@ -191,17 +191,16 @@ std::int64_t scan_few(const Tile& tile, const float* queries, int n_queries,
                       const float* thresholds, Hit* hits) {
     constexpr std::uint32_t kPanelWidth = kVectors * Lanes::kWidth;
     Hit* end = hits;
-    int query = 0;
-    const auto step = [&](auto count) {
-        constexpr int kQueries = decltype(count)::value;
+    const auto step = [&](auto count, int query) {
+        constexpr int kQueries = decltype(count)::kValue;
         end = dot_rows<Lanes, (kQueries == 4 ? kRowsBesideFour : kRows), kQueries>(
             tile, queries + query * tile.dim, thresholds + query, static_cast<std::uint32_t>(query),
             kPanelWidth, query == 0, end);
-        query += kQueries;
     };
-    while (n_queries - query >= 4) step(Count<4>{});
-    if (n_queries - query >= 2) step(Count<2>{});
-    if (n_queries - query >= 1) step(Count<1>{});
+    int query = 0;
+    for (; query + 4 <= n_queries; query += 4) step(Count<4>{}, query);
+    for (; query + 2 <= n_queries; query += 2) step(Count<2>{}, query);
+    for (; query < n_queries; ++query) step(Count<1>{}, query);
     return end - hits;
 }
 
