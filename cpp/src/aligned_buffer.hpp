@@ -19,7 +19,8 @@ class AlignedBuffer {
             values_.resize(wanted);
         }
         const auto address = reinterpret_cast<std::uintptr_t>(values_.data());
-        return values_.data() + (64 - address % 64) % 64 / sizeof(double);
+        const std::size_t n_skipped = (64 - address % 64) % 64 / sizeof(double);
+        return values_.data() + n_skipped;
     }
 
   private:

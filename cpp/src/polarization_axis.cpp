@@ -241,7 +241,8 @@ class CheckedAxes {
 double checked_scale(const float* row, std::int64_t dim, std::int64_t number, bool normalize) {
     const double squared = canonical_dot(row, row, dim);
     if (normalize) {
-        if (!(squared > 0 && std::isfinite(squared))) refuse_row("rows", row, dim, number);
+        const bool good = squared > 0 && std::isfinite(squared);
+        if (!good) refuse_row("rows", row, dim, number);
         return 1 / std::sqrt(squared);
     }
     if (!std::isfinite(squared)) {
@@ -292,7 +293,7 @@ void polarization_scores(MatrixView<const float> rows, MatrixView<const float> a
                          MatrixView<float> scores, const PolarizationAxisOptions& options) {
     const CheckedAxes checked(rows, axes);
     const std::int64_t dim = rows.n_columns;
-    constexpr std::int64_t kTaskFloats = 1 << 16;
+    constexpr std::int64_t kTaskFloats = 65'536;  // 256 KiB of rows a task
     const std::int64_t task_rows = std::max<std::int64_t>(1, kTaskFloats / (dim + 1));
     const auto project = [&](std::int64_t task, int) {
         RowReader<float> reader(rows);

@@ -57,7 +57,8 @@ void mmr_query(const float* similarities, const float* embeddings, std::int64_t 
     for (std::size_t i = 0; i < n; ++i) {
         const float* row = embeddings + static_cast<std::int64_t>(i) * dim;
         const double inverse = inverse_norm(row, dim);
-        if (!(inverse > 0 && std::isfinite(inverse))) {
+        const bool good = inverse > 0 && std::isfinite(inverse);
+        if (!good) {
             refuse("embeddings", "finite rows of non-zero norm",
                    (std::isinf(inverse) ? "a zero row " : "NaN or Inf in row ") +
                        std::to_string(i) + " (query " + std::to_string(query) + ")");
@@ -157,7 +158,8 @@ void mmr(MatrixView<const float> similarities, MatrixView<const float> embedding
     const std::int64_t n_queries = similarities.n_rows;
     const std::int64_t dim = embeddings.n_columns;
     check_k(k, n);
-    if (!(options.relevance_weight >= 0 && options.relevance_weight <= 1)) {
+    const bool weight_inside = options.relevance_weight >= 0 && options.relevance_weight <= 1;
+    if (!weight_inside) {
         refuse("relevance_weight", "a number from 0 to 1", number_text(options.relevance_weight));
     }
     if (embeddings.n_rows != n_queries * n) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -28,7 +29,7 @@ struct Scratch {
     std::vector<std::int64_t> split_of_threshold;
     std::vector<double> left_weight, right_weight, scale, divergences;
     std::vector<double> sorted_scores;
-    double grid[kMaxGridPoints] = {};
+    std::array<double, kMaxGridPoints> grid{};
     AlignedBuffer rows, suffixes, sums;
 };
 
@@ -61,14 +62,14 @@ inline void copy_row(MatrixView<const float> matrix, std::int64_t row, const cha
 inline std::uint64_t sort_key(float similarity, std::size_t place) {
     const auto bits = std::bit_cast<std::uint32_t>(similarity + 0.0F);
     const std::uint32_t ordered = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
-    return (static_cast<std::uint64_t>(ordered) << 32) | place;
+    return (static_cast<std::uint64_t>(ordered) << 32U) | place;
 }
 
 inline void sort_by_similarity(Scratch& scratch) {
     const std::size_t n = scratch.similarities.size();
     scratch.keys.resize(n);
     for (std::size_t i = 0; i < n; ++i) scratch.keys[i] = sort_key(scratch.similarities[i], i);
-    std::sort(scratch.keys.begin(), scratch.keys.end());
+    std::ranges::sort(scratch.keys);
     scratch.sorted_similarities.resize(n);
     scratch.sorted_scores.resize(n);
     for (std::size_t i = 0; i < n; ++i) {
@@ -106,13 +107,15 @@ inline bool prepare(MatrixView<const float> similarities, MatrixView<const float
     const double first = low - 5 * h;
     const double last = high + 5 * h;
     const double wanted = 16 * std::ceil((std::ceil(3 * (last - first) / h) + 1) / 16);
-    query.n_grid = static_cast<std::int64_t>(std::clamp(wanted, static_cast<double>(kMinGridPoints),
-                                                        static_cast<double>(kMaxGridPoints)));
+    query.n_grid = kMaxGridPoints;
+    if (wanted < static_cast<double>(kMaxGridPoints)) {
+        query.n_grid = std::max(kMinGridPoints, static_cast<std::int64_t>(wanted));
+    }
     const double step = (last - first) / static_cast<double>(query.n_grid - 1);
     for (std::int64_t g = 0; g < query.n_grid; ++g) {
-        scratch.grid[g] = static_cast<double>(g) * step + first;
+        scratch.grid[static_cast<std::size_t>(g)] = static_cast<double>(g) * step + first;
     }
-    scratch.grid[query.n_grid - 1] = last;
+    scratch.grid[static_cast<std::size_t>(query.n_grid - 1)] = last;
     query.grid_step = scratch.grid[1] - scratch.grid[0];
     query.bandwidth = h;
     sort_by_similarity(scratch);

@@ -70,7 +70,7 @@ const double* all_kernel_rows(const kernels::ThresholdSweepKernels& table, const
                               Scratch& scratch) {
     double* rows = scratch.rows.get(query.n * query.n_grid);
     for (std::int64_t first = 0; first < query.n_grid; first += kBlock) {
-        table.kernel_rows(scratch.grid + first, scratch.sorted_scores.data(), query.n,
+        table.kernel_rows(scratch.grid.data() + first, scratch.sorted_scores.data(), query.n,
                           kernel_scale(query.bandwidth), rows + first * query.n);
     }
     return rows;
@@ -88,7 +88,7 @@ void evaluate_splits(const kernels::ThresholdSweepKernels& table, AddTerms add_t
     double* block_rows = rows == nullptr ? scratch.rows.get(query.n * kBlock) : nullptr;
     for (std::int64_t first = 0; first < query.n_grid; first += kBlock) {
         if (rows == nullptr) {
-            table.kernel_rows(scratch.grid + first, scratch.sorted_scores.data(), query.n,
+            table.kernel_rows(scratch.grid.data() + first, scratch.sorted_scores.data(), query.n,
                               kernel_scale(query.bandwidth), block_rows);
         }
         const double* current = rows == nullptr ? block_rows : rows + first * query.n;
@@ -117,7 +117,7 @@ void set_weights(const Query& query, const ThresholdSweepOptions& options, Scrat
 }
 
 double best_divergence(const std::vector<double>& divergences) {
-    return *std::max_element(divergences.begin(), divergences.end());
+    return *std::ranges::max_element(divergences);
 }
 
 double permutation_p_value(const kernels::ThresholdSweepKernels& table, AddTerms add_terms,
@@ -225,8 +225,7 @@ void printed_query(const kernels::ThresholdSweepKernels& table,
     scratch.n_left.clear();
     scratch.split_of_threshold.assign(thresholds.size(), -1);
     for (std::size_t number = 0; number < thresholds.size(); ++number) {
-        const auto first_dropped =
-            std::lower_bound(sorted.begin(), sorted.end(), thresholds[number]);
+        const auto first_dropped = std::ranges::lower_bound(sorted, thresholds[number]);
         const auto m = static_cast<std::int32_t>(first_dropped - sorted.begin());
         if (m == 0 || m == query.n) continue;
         if (scratch.n_left.empty() || scratch.n_left.back() != m) scratch.n_left.push_back(m);
@@ -315,9 +314,9 @@ void for_each_query(std::int64_t n_queries, std::int64_t n, double passes, int n
 }  // namespace
 
 std::uint64_t mix64(std::uint64_t value) {
-    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    value = (value ^ (value >> 27)) * 0x94D049BB133111EBULL;
-    return value ^ (value >> 31);
+    value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9ULL;
+    value = (value ^ (value >> 27U)) * 0x94D049BB133111EBULL;
+    return value ^ (value >> 31U);
 }
 
 void keyed_permutation(std::uint64_t seed, std::int64_t query_id, std::int64_t permutation,
@@ -328,7 +327,7 @@ void keyed_permutation(std::uint64_t seed, std::int64_t query_id, std::int64_t p
     for (std::size_t last = order.size(); last-- > 1;) {
         state += 0x9E3779B97F4A7C15ULL;
         // The upper 32 bits, scaled to [0, last] by a multiplication (Lemire): no modulo.
-        const std::uint64_t other = ((mix64(state) >> 32) * (last + 1)) >> 32;
+        const std::uint64_t other = ((mix64(state) >> 32U) * (last + 1)) >> 32U;
         std::swap(order[last], order[other]);
     }
 }
@@ -360,7 +359,8 @@ void threshold_sweep(MatrixView<const float> similarities, MatrixView<const floa
 void printed_sweep(MatrixView<const float> similarities, MatrixView<const float> scores,
                    const SweepResult& result, const PrintedSweepOptions& options) {
     check_shapes(similarities, scores);
-    if (!(options.tau >= 0 && options.tau < 0.5)) {
+    const bool tau_inside = options.tau >= 0 && options.tau < 0.5;
+    if (!tau_inside) {
         refuse("tau", "a number of at least 0 and below 0.5", number_text(options.tau));
     }
     if (options.n_thresholds < 1 || options.n_thresholds > kMaxThresholds) {

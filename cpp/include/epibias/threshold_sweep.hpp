@@ -45,8 +45,9 @@ struct ThresholdSweepOptions {
     std::int64_t permutations = 0;     // 0: no test, p-values are 1
     std::int64_t max_exceedances = 0;  // 0: all permutations are used
     std::uint64_t seed = 0;
-    std::span<const std::int64_t> query_ids = {};  // [n_queries]; empty: the row numbers
-    int n_threads = 0;                             // 0 chooses
+    // [n_queries]; empty: the row numbers. The initialiser lets callers name only other members.
+    std::span<const std::int64_t> query_ids = {};  // NOLINT(readability-redundant-member-init)
+    int n_threads = 0;                        // 0 chooses
 };
 
 struct SweepResult {

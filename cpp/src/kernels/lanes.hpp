@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numbers>
 
 #if !defined(EPIBIAS_LEVEL)
 #error "define EPIBIAS_LEVEL (scalar, avx2 or avx512) before including lanes.hpp"
@@ -76,10 +77,10 @@ EPIBIAS_INLINE Pair<Half> operator>>(const Pair<Half>& bits, int count) {
 }
 
 EPIBIAS_INLINE RegisterBits bits_of(RegisterDoubles values) {
-    return (RegisterBits)values;
+    return reinterpret_cast<RegisterBits>(values);
 }
 EPIBIAS_INLINE RegisterDoubles doubles_of(RegisterBits bits) {
-    return (RegisterDoubles)bits;
+    return reinterpret_cast<RegisterDoubles>(bits);
 }
 template <typename Half>
 EPIBIAS_INLINE auto bits_of(const Pair<Half>& values) {
@@ -164,10 +165,12 @@ EPIBIAS_INLINE double sum_of_lanes(const Lanes& values) {
 
 // Minimax (Remez, relative error) of 2^f on [-1/2, 1/2] and of 2 artanh(s) / s in s^2, |s| <= 1/5.
 constexpr int kExp2Degree = 10;
+// NOLINTBEGIN(modernize-use-std-numbers): the second is near ln 2, but not it
 constexpr double kExp2Coefficients[kExp2Degree + 1] = {
     0x1.0000000000000p+0,  0x1.62e42fefa3a17p-1,  0x1.ebfbdff82c3b9p-3,  0x1.c6b08d703d482p-5,
     0x1.3b2ab6fbde118p-7,  0x1.5d87fe9cc6e90p-10, 0x1.4309126052941p-13, 0x1.ffcb55e4e076ep-17,
     0x1.62c157f2d4baap-20, 0x1.b674131b00a7cp-24, 0x1.e3991e4bf8887p-28};
+// NOLINTEND(modernize-use-std-numbers)
 constexpr int kArtanhDegree = 7;
 constexpr double kArtanhCoefficients[kArtanhDegree + 1] = {
     0x1.0000000000000p+1, 0x1.555555555586ep-1, 0x1.99999998cf3bfp-2, 0x1.249249c1edcd4p-2,
@@ -208,7 +211,7 @@ EPIBIAS_INLINE Lanes log_of_ratio(const Lanes& left, const Lanes& right) {
     for (int degree = kArtanhDegree - 1; degree >= 0; --degree) {
         p = p * square + broadcast(kArtanhCoefficients[degree]);
     }
-    return power * broadcast(0x1.62e42fefa39efp-1) + s * p;
+    return power * broadcast(std::numbers::ln2) + s * p;
 }
 
 }  // namespace
