@@ -3,7 +3,7 @@
     python bench/readme_table.py runs/demo
     python bench/readme_table.py runs/demo --check     # exit 1 when README says something else
 
-The table stands between the markers `demo-table:begin` and `demo-table:end`; nothing else is touched.
+The table stands between the markers `demo-table:begin` and `demo-table:end`; nothing else changes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def table(folder: Path) -> str:
         == ("none", "decoys", "both", "adversarial_precision")
     )
     encoder, code = settings["encoder"], settings["code"]
-    source = code["commit"][:12] if code["commit"] else f"code {code['code_sha256'][:12]}"
+    commit = manifest["sessions"][0]["environment"]["commit"]
+    source = f"commit {commit[:12]}" if commit else f"code {code['code_sha256'][:12]}"
     made = (
         f"Encoder `{encoder['name']}` ({encoder['dim']} dimensions), "
         f"{len(settings['topics'])} topics, {marker['n_rows']} cells, {source}. Decoys exist on "

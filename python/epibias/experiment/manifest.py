@@ -29,18 +29,15 @@ def settings_hash(settings: dict[str, Any]) -> str:
 
 
 def code_identity() -> dict[str, Any]:
-    """Version, commit (where the package runs from a checkout) and hash of the package's code."""
-    return {
-        "version": importlib_version("epibias"),
-        "commit": git_commit(),
-        "code_sha256": code_sha256(),
-    }
+    """Version and hash of the code: what decides results, in a checkout and out of one."""
+    return {"version": importlib_version("epibias"), "code_sha256": code_sha256()}
 
 
 def code_sha256() -> str:
-    """SHA-256 over the names and contents of the package's Python files."""
+    """SHA-256 over the names and contents of the package's Python files and compiled modules."""
     digest = hashlib.sha256()
-    for path in sorted(_PACKAGE_FOLDER.rglob("*.py")):
+    suffixes = {".py", ".so", ".pyd"}
+    for path in sorted(p for p in _PACKAGE_FOLDER.rglob("*") if p.suffix in suffixes):
         digest.update(path.relative_to(_PACKAGE_FOLDER).as_posix().encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()
@@ -64,6 +61,7 @@ def environment() -> dict[str, Any]:
 
     info = kernels.backend_info()
     return {
+        "commit": git_commit(),
         "python": platform.python_version(),
         "packages": {name: importlib_version(name) for name in _PACKAGES},
         "system": platform.system(),

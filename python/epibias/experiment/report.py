@@ -136,7 +136,7 @@ def _page(
     pools = figures.topic_pools(rows, plan)
     return {
         "version": settings["code"]["version"] or "(not installed)",
-        "commit": settings["code"]["commit"],
+        "commit": manifest["sessions"][0]["environment"]["commit"],
         "started": manifest["sessions"][0]["started"].replace("T", " "),
         "encoder_note": manifest["encoder_note"],
         "facts": _facts(manifest, rows, plan, topics),
