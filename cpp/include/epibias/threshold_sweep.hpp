@@ -47,7 +47,7 @@ struct ThresholdSweepOptions {
     std::uint64_t seed = 0;
     // [n_queries]; empty: the row numbers. The initialiser lets callers name only other members.
     std::span<const std::int64_t> query_ids = {};  // NOLINT(readability-redundant-member-init)
-    int n_threads = 0;                        // 0 chooses
+    int n_threads = 0;                             // 0 chooses
 };
 
 struct SweepResult {
