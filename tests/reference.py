@@ -110,7 +110,10 @@ def polarization_axis(anchors: np.ndarray, stances=None, normalize: bool = True)
 
 
 def orient(axis: np.ndarray, rows: np.ndarray, stances=None) -> np.ndarray:
-    """Sign rule: stances; else mean PS of the anchors; else the largest component."""
+    """Sign rule: stances; else mean PS of the anchors; else the largest component.
+
+    Components within 1e-6 of the largest count as equal: the lowest index decides.
+    """
     scores = rows @ axis
     if stances is not None:
         stances = np.asarray(stances, float)
@@ -118,7 +121,9 @@ def orient(axis: np.ndarray, rows: np.ndarray, stances=None) -> np.ndarray:
         return -axis if difference < 0 else axis
     if abs(scores.mean()) > 1e-6:
         return -axis if scores.mean() < 0 else axis
-    return -axis if axis[np.argmax(np.abs(axis))] < 0 else axis
+    magnitudes = np.abs(axis)
+    decisive = np.argmax(magnitudes >= magnitudes.max() - 1e-6)
+    return -axis if axis[decisive] < 0 else axis
 
 
 def polarization_scores(rows: np.ndarray, axis: np.ndarray, normalize: bool = True) -> np.ndarray:
@@ -159,8 +164,11 @@ def densities(rows: np.ndarray, h: float) -> np.ndarray:
 
 
 def kl_divergence(left: np.ndarray, right: np.ndarray, step: float) -> float:
-    """KL(left ‖ right) in nats of two densities on one grid; where left is 0 the term is 0."""
-    inside = left > 0
+    """KL(left ‖ right) in nats of two densities on one grid.
+
+    Where left is 0 the term is 0; below 1e-300 too, where right may have underflowed before it.
+    """
+    inside = left > 1e-300
     return float(np.sum(left[inside] * np.log(left[inside] / right[inside])) * step)
 
 
@@ -197,11 +205,21 @@ def sweep_curve(x_sorted, rows, h, step, criterion, kappa) -> np.ndarray:
 
 def best_split(curve: np.ndarray, n: int, min_kept: int, min_dropped: int):
     """First maximum over the splits with min_kept on the left and min_dropped on the right."""
-    best, best_value = None, -np.inf
-    for m in range(max(min_kept, 1), n - max(min_dropped, 1) + 1):
-        if m <= n - 1 and curve[m - 1] > best_value:
-            best, best_value = m, curve[m - 1]
-    return best, best_value
+    first, last = max(min_kept, 1), min(n - max(min_dropped, 1), n - 1)
+    admissible = [m for m in range(first, last + 1) if not np.isnan(curve[m - 1])]
+    best = first_maximum(curve[[m - 1 for m in admissible]])
+    return (None, -np.inf) if best is None else (admissible[best], curve[admissible[best] - 1])
+
+
+def first_maximum(values: np.ndarray) -> int | None:
+    """Place of the first value within 1e-12 of the largest; None where there are none.
+
+    Splits that mirror each other are equal in exact arithmetic; rounding must not choose.
+    """
+    if len(values) == 0:
+        return None
+    largest = values.max()
+    return int(np.argmax(values >= largest - 1e-12 * max(1.0, abs(largest))))
 
 
 def threshold_sweep(
@@ -268,7 +286,6 @@ def printed_sweep(
     step = grid[1] - grid[0]
     # A threshold is compared with float32 similarities, so it is itself a float32.
     thresholds = np.linspace(tau, 1 - tau, n_thresholds).astype(np.float32).astype(np.float64)
-    best, best_value = None, -np.inf
     for number, threshold in enumerate(thresholds):
         left = x < threshold
         if not left.any() or left.all():
@@ -276,12 +293,13 @@ def printed_sweep(
         q_left = densities(kernel_rows(y[left], grid, h), h) + floor
         q_right = densities(kernel_rows(y[~left], grid, h), h) + floor
         curve[number] = kl_divergence(q_left, q_right, step)
-        if curve[number] > best_value:
-            best, best_value = number, curve[number]
+    splits = np.flatnonzero(~np.isnan(curve))
+    best = first_maximum(curve[splits])
     if best is None:
         return Sweep(np.inf, n, 0.0, 1.0, curve)
-    threshold = thresholds[best]
-    return Sweep(float(threshold), int((x < threshold).sum()), float(best_value), 1.0, curve)
+    number = splits[best]
+    n_kept = int((x < thresholds[number]).sum())
+    return Sweep(float(thresholds[number]), n_kept, float(curve[number]), 1.0, curve)
 
 
 def mix64(value: int) -> int:

@@ -30,8 +30,8 @@ def curves(rows: np.ndarray, h: float, step: float, criterion: str, kappa: float
 
 
 def divergence(left: np.ndarray, right: np.ndarray, step: float) -> np.ndarray:
-    """KL along the last axis; where left is 0 the term is 0."""
-    ratio = np.divide(left, right, out=np.ones(left.shape), where=left > 0)
+    """KL along the last axis; where left is 0, or has underflowed, the term is 0."""
+    ratio = np.divide(left, right, out=np.ones(left.shape), where=left > 1e-300)
     return (left * np.log(ratio)).sum(axis=-1) * step
 
 

@@ -192,7 +192,7 @@ def test_the_manifest_has_what_a_reader_needs(reference):
     assert settings["plan"]["defenses"]["biasdef"]["kappa"] == 0.025
     assert {"version", "code_sha256"} == set(settings["code"])
     assert manifest["sessions"][0]["environment"]["backend"]["backend"] == "cpu"
-    assert len(manifest["validity"]) == 4
+    assert len(manifest["validity"]) == 2 * 3
     assert all(0 <= row["auc_benign"] <= 1 for row in manifest["validity"])
 
 

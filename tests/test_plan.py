@@ -35,8 +35,8 @@ def test_the_demo_runs_what_the_issue_asks_for():
         "biasdef-gate": BiasDef(k=5, gate=0.1),
         "biasdef-auto": BiasDef(k=5, side="auto"),
     }
-    assert plan.axis_methods == ("pca", "ridge")
-    assert plan.n_cells == 7 * 9 * 2
+    assert plan.axis_methods == ("pca", "ridge", "random")
+    assert plan.n_cells == 7 * 9 * 3
 
 
 def test_settings_are_json_and_name_every_parameter():

@@ -9,6 +9,7 @@
 
 #include "epibias/parallel.hpp"
 #include "epibias/simd_level.hpp"
+#include "first_maximum.hpp"
 #include "kernels/threshold_sweep_kernels.hpp"
 #include "refuse.hpp"
 #include "sweep_query.hpp"
@@ -174,20 +175,19 @@ void sweep_query(const kernels::ThresholdSweepKernels& table, MatrixView<const f
     const bool curve_wanted = result.curve.data != nullptr;
     list_splits(curve_wanted ? 1 : options.min_kept, curve_wanted ? query.n - 1 : last_left);
     evaluate_splits(table, add_terms, options.kappa, query, nullptr, scratch.identity, scratch);
-    std::int64_t best = 0;
-    double best_value = -kInfinity;
+    sweep::FirstMaximum best;
     for (std::size_t split = 0; split < scratch.n_left.size(); ++split) {
         const std::int64_t m = scratch.n_left[split];
-        const double value = scratch.divergences[split];
-        if (curve_wanted) result.curve.row(row)[m - 1] = value;
-        if (m < options.min_kept || m > last_left || !(value > best_value)) continue;
-        best = m;
-        best_value = value;
+        if (curve_wanted) result.curve.row(row)[m - 1] = scratch.divergences[split];
+        if (m >= options.min_kept && m <= last_left) best.offer(split, scratch.divergences[split]);
     }
-    if (best == 0) return;
+    const std::int64_t chosen = best.first(scratch.divergences);
+    if (chosen < 0) return;
+    const double best_value = scratch.divergences[static_cast<std::size_t>(chosen)];
+    const std::int64_t n_kept = scratch.n_left[static_cast<std::size_t>(chosen)];
     const auto place = static_cast<std::size_t>(row);
-    result.thresholds[place] = scratch.sorted_similarities[static_cast<std::size_t>(best)];
-    result.n_kept[place] = best;
+    result.thresholds[place] = scratch.sorted_similarities[static_cast<std::size_t>(n_kept)];
+    result.n_kept[place] = n_kept;
     result.divergences[place] = best_value;
     if (options.permutations == 0 || result.p_values.empty()) return;
     if (curve_wanted) list_splits(options.min_kept, last_left);
@@ -244,17 +244,22 @@ void printed_query(const kernels::ThresholdSweepKernels& table,
     }
     evaluate_splits(table, table.add_printed_kl, options.floor, query, nullptr, scratch.identity,
                     scratch);
+    sweep::FirstMaximum best;
+    for (std::size_t split = 0; split < n_splits; ++split) {
+        best.offer(split, scratch.divergences[split]);
+    }
+    const std::int64_t chosen = best.first(scratch.divergences);
+    bool found = false;
     const auto place = static_cast<std::size_t>(row);
-    double best_value = -kInfinity;
     for (std::size_t number = 0; number < thresholds.size(); ++number) {
-        if (scratch.split_of_threshold[number] < 0) continue;
-        const auto split = static_cast<std::size_t>(scratch.split_of_threshold[number]);
-        const double value = scratch.divergences[split];
+        const std::int64_t split = scratch.split_of_threshold[number];
+        if (split < 0) continue;
+        const double value = scratch.divergences[static_cast<std::size_t>(split)];
         if (result.curve.data != nullptr) result.curve.row(row)[number] = value;
-        if (!(value > best_value)) continue;
-        best_value = value;
+        if (found || split != chosen) continue;
+        found = true;
         result.thresholds[place] = thresholds[number];
-        result.n_kept[place] = scratch.n_left[split];
+        result.n_kept[place] = scratch.n_left[static_cast<std::size_t>(split)];
         result.divergences[place] = value;
     }
 }

@@ -15,7 +15,7 @@
 // Units: scores in units of PS, h too; similarities are only compared.
 // float32 in -> float64 sums -> float64 out; threshold float32: the smallest excluded similarity,
 //   so `similarity < threshold` keeps exactly n_kept candidates.
-// Ties: first maximum, the smallest threshold. No admissible split, or h not above
+// Ties: first maximum (within 1e-12), the smallest threshold. No admissible split, or h not above
 //   1e-12 max(1, max |y|): everything is kept: threshold +inf, n_kept n, divergence 0, p 1.
 // p-value: Fisher-Yates shuffles of y, keyed by SplitMix64 of (seed, query id, permutation);
 //   p = (1 + #{null >= statistic - 1e-10 max(1, |statistic|)}) / (permutations + 1), or, with

@@ -3,7 +3,7 @@
 //
 // One source for every level: AVX-512 has one register of eight lanes, AVX2 a pair of four, the
 // portable level a pair of pairs of two. (A single 64-byte vector type would serve too, but g++ 12
-// keeps vectors wider than a register in memory: three times slower at AVX2.)
+// tends to keep vectors wider than a register in memory.)
 // Bits: only +, -, *, /, comparisons and integer operations, lane by lane, and no contraction
 // (-ffp-contract=off): every level and compiler gives the same bits.
 // Included only by kernel bodies, after EPIBIAS_LEVEL is defined. Everything lies in the level's
