@@ -15,7 +15,7 @@ import numpy as np
 from epibias._validate import Float32Array
 from epibias.defenses import BiasDef
 from epibias.experiment.markdown import MAIN_TABLES
-from epibias.experiment.plan import NamedDefense, Plan
+from epibias.experiment.plan import CONTROL_AXIS, NamedDefense, Plan
 from epibias.experiment.raw import Row
 from epibias.experiment.tables import Results
 from epibias.experiment.trec import attack_key
@@ -54,6 +54,7 @@ def validity_series(validity: Sequence[Mapping[str, Any]], plan: Plan) -> list[d
             "values": [_number(row["validity"]) for row in validity if row["axis"] == axis],
         }
         for axis in plan.axis_methods
+        if axis != CONTROL_AXIS
     ]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from epibias.experiment.markdown import System, interval_text, mean_text, short, systems
-from epibias.experiment.plan import Plan
+from epibias.experiment.plan import CONTROL_AXIS, Plan
 from epibias.experiment.tables import ANY_AXIS, Results
 
 VALID_ABOVE = 0.3
@@ -24,6 +24,8 @@ def findings(results: Results, plan: Plan, validity: Sequence[Mapping[str, Any]]
     sentences += [
         _best_sentence(results, plan, c) for c in ("1", "5", "10") if c in plan.conditions
     ]
+    if CONTROL_AXIS in plan.axis_methods:
+        sentences.append(_control_sentence(results, plan))
     sentences.append(_cost_sentence(results, plan))
     if "decoys" in plan.conditions:
         sentences.append(_decoy_sentence(results, plan))
@@ -33,6 +35,8 @@ def findings(results: Results, plan: Plan, validity: Sequence[Mapping[str, Any]]
 def _validity_sentence(plan: Plan, validity: Sequence[Mapping[str, Any]]) -> str:
     parts = []
     for axis in plan.axis_methods:
+        if axis == CONTROL_AXIS:
+            continue
         known = _known(validity, axis, "validity")
         n_valid = sum(value > VALID_ABOVE for value in known)
         auc = _known(validity, axis, "auc_adversarial")
@@ -73,7 +77,7 @@ def _best_sentence(results: Results, plan: Plan, condition: str) -> str:
         row = results.get(system.key, system.axis, condition, "adversarial_precision")
         return 2.0 if row.mean is None else row.mean
 
-    best = min(systems(plan), key=mean)
+    best = min((s for s in systems(plan) if s.axis != CONTROL_AXIS), key=mean)
     row = results.get(best.key, best.axis, condition, "adversarial_precision")
     recall = results.get(best.key, best.axis, condition, "recall_over_k")
     name = best.title if best.axis == ANY_AXIS else f"{best.title} ({best.axis} axis)"
@@ -84,11 +88,24 @@ def _best_sentence(results: Results, plan: Plan, condition: str) -> str:
     )
 
 
+def _control_sentence(results: Results, plan: Plan) -> str:
+    parts = []
+    for axis in (CONTROL_AXIS, *(a for a in plan.axis_methods if a != CONTROL_AXIS)):
+        rows = [results.get("biasdef", axis, c, "adversarial_precision") for c in ("5", "10")]
+        at_5, at_10 = (f"{mean_text(row)} {interval_text(row)}" for row in rows)
+        parts.append(f"{axis} {at_5} at 5 and {at_10} at 10 injected")
+    return (
+        "The control: the same filter on a random direction, which knows nothing of stance. "
+        f"A-Recall@{plan.k} of BiasDef: {'; '.join(parts)}. What it gains on the random direction "
+        "too it gains by dropping the most similar passages, not by hearing stance."
+    )
+
+
 def _cost_sentence(results: Results, plan: Plan) -> str:
     none = results.get("none", ANY_AXIS, "0", "recall_over_k")
     parts = []
     for system in systems(plan):
-        if system.key in ("biasdef", "biasdef-gate"):
+        if system.key in ("biasdef", "biasdef-gate") and system.axis != CONTROL_AXIS:
             row = results.get(system.key, system.axis, "0", "recall_over_k")
             parts.append(f"{system.title} ({system.axis}) {mean_text(row)} {interval_text(row)}")
     return (
@@ -101,7 +118,7 @@ def _decoy_sentence(results: Results, plan: Plan) -> str:
     none = results.get("none", ANY_AXIS, "decoys", "adversarial_precision")
     parts = []
     for system in systems(plan):
-        if system.key in ("biasdef", "biasdef-auto"):
+        if system.key in ("biasdef", "biasdef-auto") and system.axis != CONTROL_AXIS:
             row = results.get(system.key, system.axis, "decoys", "adversarial_precision")
             parts.append(f"{system.title} ({system.axis}) {mean_text(row)} {interval_text(row)}")
     return (

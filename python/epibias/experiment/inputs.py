@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from epibias.corpus import Corpus, Passage
 from epibias.data_sets import DebateTopic
 from epibias.encoder import Encoder
 from epibias.errors import TruncationWarning, ValidityWarning
-from epibias.experiment.plan import POLARITIES, Plan
+from epibias.experiment.plan import CONTROL_AXIS, POLARITIES, Plan
 from epibias.polarization import PolarizationAxis
 
 Progress = Callable[[int], None]
@@ -104,19 +105,49 @@ def encode_inputs(
 
 
 def fit_axes(inputs: ExperimentInputs, plan: Plan) -> dict[str, list[PolarizationAxis]]:
-    """Fit one axis a topic, by each method of the plan.
+    """Fit one axis a topic, by each method of the plan; "random" draws one instead, as a control.
 
     Weak axes are no surprise here and the report shows the validity of each, so the warnings
     about it are not repeated on the terminal.
     """
     axes: dict[str, list[PolarizationAxis]] = {}
+    stances = [_stances(topic) for topic in inputs.topics]
+    n_topics = len(inputs.topics)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ValidityWarning)
         for method in plan.axis_methods:
-            stances = [_stances(topic) for topic in inputs.topics]
+            if method == CONTROL_AXIS:
+                axes[method] = [_random_axis(inputs, row, plan.seed) for row in range(n_topics)]
+                continue
             batch = PolarizationAxis.fit(list(inputs.anchors), stances, method=method)
-            axes[method] = [batch.topic(row) for row in range(batch.n_topics)]
+            axes[method] = [batch.topic(row) for row in range(n_topics)]
     return axes
+
+
+def _random_axis(inputs: ExperimentInputs, row: int, seed: int) -> PolarizationAxis:
+    """Draw a direction, seeded by the topic, and orient and centre it on the anchors as a fit is.
+
+    Its validity is None: nothing was fitted that an anchor could be left out of.
+    """
+    topic = inputs.topics[row]
+    generator = np.random.default_rng([seed, zlib.crc32(topic.topic.encode())])
+    direction = generator.standard_normal(inputs.queries.shape[1])
+    axis = PolarizationAxis(
+        axis=(direction / np.linalg.norm(direction)).astype(np.float32),
+        method=CONTROL_AXIS,
+        explained_variance_ratio=float("nan"),
+        relative_gap=float("nan"),
+        validity=None,
+        neutral_centre=0.0,
+        mean_anchor_score=0.0,
+        normalize=True,
+        n_anchors=len(topic.anchors),
+    )
+    scores = axis.score(inputs.anchors[row]).astype(np.float64)
+    supporting = _stances(topic) > 0
+    means = float(scores[supporting].mean()), float(scores[~supporting].mean())
+    sign = np.float32(1 if means[0] >= means[1] else -1)
+    return replace(axis, axis=axis.axis * sign, neutral_centre=float(sign) * sum(means) / 2)
 
 
 def validity_rows(

@@ -15,7 +15,8 @@ from epibias.defenses import MMR, BiasDef, NoDefense
 from epibias.defenses.base import Defense
 from epibias.errors import InputError
 
-AXIS_METHODS = ("pca", "ridge")
+CONTROL_AXIS = "random"  # knows nothing of stance: what works on it does not work by stance
+AXIS_METHODS = ("pca", "ridge", CONTROL_AXIS)
 POLARITIES = ("positive", "negative")
 INJECTIONS = (1, 5, 10)
 DECOY_LIMIT = 5
@@ -105,7 +106,7 @@ class Plan:
     --------
     >>> plan = demo_plan()
     >>> len(plan.attacks), len(plan.defenses), plan.n_cells
-    (9, 7, 126)
+    (9, 7, 189)
     """
 
     k: int
@@ -152,7 +153,7 @@ def demo_attacks() -> tuple[Attack, ...]:
 
 
 def demo_plan(k: int = 5, pool_factor: int = 4, seed: int = 0) -> Plan:
-    """Plan of `epibias demo`: none, MMR and five forms of BiasDef, on the pca and the ridge axis.
+    """Plan of `epibias demo`: none, MMR and five forms of BiasDef, on two axes and a control.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@
   }
   function axisStyle(more) {
     return Object.assign({ gridcolor: colour("line"), zeroline: false, linecolor: colour("line"),
-      tickcolor: colour("line"), automargin: true, title: { standoff: 8 } }, more);
+      tickcolor: colour("line"), automargin: false, title: { standoff: 8 } }, more);
   }
 
   // ---- A-Recall and recall by injections ----------------------------------------------------
@@ -98,7 +98,7 @@
         hovertemplate: `%{y}, ${series.axis}: %{x:.2f}<extra></extra>` };
     });
     const layout = Object.assign(baseLayout(), { height: 90 + 26 * run.topics.length,
-      margin: { t: 36, r: 12, b: 50, l: 120 }, legend: { orientation: "h", y: 1.02, x: 0, yanchor: "bottom" },
+      margin: { t: 36, r: 12, b: 50, l: 140 }, legend: { orientation: "h", y: 1.02, x: 0, yanchor: "bottom" },
       xaxis: axisStyle({ range: [-1.05, 1.05], title: { text: "leave-one-out rank correlation of PS with stance", standoff: 8 } }),
       yaxis: axisStyle({ autorange: "reversed", dtick: 1 }),
       shapes: [{ type: "line", x0: 0.3, x1: 0.3, y0: 0, y1: 1, yref: "paper",
