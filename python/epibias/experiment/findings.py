@@ -46,9 +46,7 @@ def _validity_sentence(plan: Plan, validity: Sequence[Mapping[str, Any]]) -> str
             f"positive adversarial passage above a negative one in {_mean(auc)} of the pairs "
             "(chance: .50)"
         )
-    return (
-        f"How well the axis hears stance. {'. '.join(parts)}. All that BiasDef does rests on this."
-    )
+    return f"How well the axis hears stance. {'. '.join(parts)}."
 
 
 def _known(validity: Sequence[Mapping[str, Any]], axis: str, name: str) -> list[float]:
