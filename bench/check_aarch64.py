@@ -1,7 +1,7 @@
 """The portable level on AArch64: cross-compiled, and its C++ tests run under emulation.
 
-Needs a cross compiler (`aarch64-linux-gnu-g++`), doctest and `qemu-aarch64-static`. The tests compare
-bits with the definition, so a pass says that the canonical arithmetic is the same as on x86-64.
+Needs a cross compiler, doctest and `qemu-aarch64-static`. The tests compare bits with the
+definition, so a pass says that the canonical arithmetic is the same as on x86-64.
 
     python bench/check_aarch64.py
 """

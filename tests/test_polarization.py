@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
-from epibias import axis_fit
 from epibias.errors import InputError, ValidityWarning
-from epibias.polarization import PolarizationAxis
+from epibias.polarization import PolarizationAxis, fit
 from pools import TwoWordEncoder, opposed_anchors, quietly_fitted, unit_rows
 
 
@@ -88,9 +87,9 @@ def test_validity_of_noise_is_low_and_of_stance_is_high():
 
 
 def test_many_anchors_are_left_out_by_folds():
-    stances = np.resize([1.0, -1.0, 0.5], 2 * axis_fit.MAX_FOLDS + 7)
-    folds = axis_fit.held_out_folds(stances)
-    assert len(folds) == axis_fit.MAX_FOLDS
+    stances = np.resize([1.0, -1.0, 0.5], 2 * fit.MAX_FOLDS + 7)
+    folds = fit.held_out_folds(stances)
+    assert len(folds) == fit.MAX_FOLDS
     assert (np.sum(folds, axis=0) == 1).all()
     rows, many = opposed_anchors(2, 240, 6)
     for method in ("pca", "ridge"):
@@ -278,7 +277,7 @@ def test_good_anchors_are_not_warned_of():
 
 
 def test_equal_scores_rank_nothing():
-    assert axis_fit.rank_correlation(np.ones(4), np.array([1.0, 2, -1, -2])) == 0.0
+    assert fit.rank_correlation(np.ones(4), np.array([1.0, 2, -1, -2])) == 0.0
 
 
 def test_fitting_and_scoring_change_nothing():

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from epibias.corpus import Corpus, Passage
-from epibias.corpus_io import json_lines
+from epibias.corpus.readers import json_lines
 from epibias.errors import InputError
 
 ANCHOR_STANCES = (-3, -2, -2, -1, 1, 2, 2, 3)

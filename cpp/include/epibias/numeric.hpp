@@ -36,8 +36,8 @@ inline constexpr int kCanonicalLanes = 32;
 // 1 / norm of a row; infinite for a zero row and NaN or 0 for a non-finite one: check rows first.
 [[nodiscard]] double inverse_norm(const float* row, std::int64_t dim);
 
-// inverse_norm of every row, [n_rows], on all threads. Throws std::invalid_argument, naming `argument`
-// and the lowest row at fault, where a row is not finite or has norm zero.
+// inverse_norm of every row, [n_rows], on all threads. Throws std::invalid_argument, naming
+// `argument` and the lowest row at fault, where a row is not finite or has norm zero.
 void inverse_norms(MatrixView<const float> rows, const std::string& argument,
                    std::span<double> result);
 

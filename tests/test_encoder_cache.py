@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epibias.embedding_cache import EmbeddingCache, default_folder, text_key
+from epibias.encoder.cache import EmbeddingCache, default_folder, text_key
 from epibias.errors import InputError
 
 IDENTITY = {"name": "m", "revision": "r1", "prompt": "", "normalize": False, "max_length": 256}
@@ -28,7 +28,7 @@ DIM = 64
 WORKER = """
 import hashlib, sys
 import numpy as np
-from epibias.embedding_cache import EmbeddingCache
+from epibias.encoder.cache import EmbeddingCache
 def vector(key):
     seed = int.from_bytes(hashlib.sha256(key).digest()[:8], "little")
     return np.random.default_rng(seed).standard_normal({dim}).astype(np.float32)

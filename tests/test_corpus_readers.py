@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from epibias import corpus_io, parquet_io
-from epibias.corpus import Corpus, Passage, Qrels, Queries
+from epibias.corpus import Corpus, Passage, Qrels, Queries, parquet, readers
 from epibias.errors import InputError, MissingExtraError
 
 EXTERNAL = Path(__file__).parents[2] / "shared" / "data" / "external"
@@ -137,14 +136,14 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 def test_wrong_judgements_are_named(tmp_path, lines, message):
     path = save(tmp_path, "".join(line + "\n" for line in lines), "r.tsv")
     with pytest.raises(InputError) as caught:
-        corpus_io.read_qrels(path, corpus=CORPUS, queries=QUERIES)
+        readers.read_qrels(path, corpus=CORPUS, queries=QUERIES)
     assert message in str(caught.value)
     assert str(path) in str(caught.value)
 
 
 def test_beir_folder(tmp_path):
-    data = corpus_io.BeirData(CORPUS, QUERIES, QRELS)
-    corpus_io.write_beir(tmp_path / "set", data)
+    data = readers.BeirData(CORPUS, QUERIES, QRELS)
+    readers.write_beir(tmp_path / "set", data)
     assert Corpus.from_beir(tmp_path / "set") == data
     assert Corpus.from_beir(tmp_path / "set", split="test") == data
     with pytest.raises(InputError, match=r"split: expected a split with a file dev\.tsv, got test"):
@@ -154,8 +153,8 @@ def test_beir_folder(tmp_path):
 
 
 def test_the_right_judgements_are_chosen_among_several(tmp_path):
-    data = corpus_io.BeirData(CORPUS, QUERIES, QRELS)
-    corpus_io.write_beir(tmp_path, data, split="dev")
+    data = readers.BeirData(CORPUS, QUERIES, QRELS)
+    readers.write_beir(tmp_path, data, split="dev")
     assert Corpus.from_beir(tmp_path).qrels == QRELS
     other = Qrels({"q1": {"p3": 1}})
     other.to_tsv(tmp_path / "qrels" / "test.tsv")
@@ -252,7 +251,7 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    for call in (lambda: parquet_io.read_corpus("x"), lambda: CORPUS.to_parquet(tmp_path / "x")):
+    for call in (lambda: parquet.read_corpus("x"), lambda: CORPUS.to_parquet(tmp_path / "x")):
         with pytest.raises(MissingExtraError, match=r"epibias\[parquet\]"):
             call()
 

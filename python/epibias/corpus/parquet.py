@@ -1,4 +1,4 @@
-"""A corpus in Parquet: the columns of `corpus_io`'s JSON lines, read in batches of rows.
+"""A corpus in Parquet: the columns of `readers`'s JSON lines, read in batches of rows.
 
 Owns the conversion between Arrow's types and the values of a passage. Needs pyarrow (extra
 ``parquet``), imported when a function is called.
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from epibias import _files, _validate
-from epibias._columns import Columns
-from epibias.corpus import METADATA_FIELDS, Corpus
-from epibias.corpus_io import BLANK, PASSAGE_ID_FIELDS, add_row
+from epibias.corpus.columns import Columns
+from epibias.corpus.passages import METADATA_FIELDS, Corpus
+from epibias.corpus.readers import BLANK, PASSAGE_ID_FIELDS, add_row
 from epibias.errors import InputError
 
 ROWS_PER_BATCH = 8192
@@ -29,7 +29,7 @@ def read_corpus(path: Path | str, *, blank: str = "error") -> Corpus:
         ``source``, ``tier``, ``author``, ``time`` (text in ISO 8601, date or timestamp; the last
         two are written out as text). Other columns become metadata; null means absent.
     blank : {"error", "skip"}
-        What to do with a passage whose text is blank; see `corpus_io.read_corpus_jsonl`.
+        What to do with a passage whose text is blank; see `readers.read_corpus_jsonl`.
 
     Returns
     -------

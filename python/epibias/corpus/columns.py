@@ -2,7 +2,7 @@
 
 Owns the checks of a row (id, text, metadata) and the layout in memory: one list a field, so that a
 million rows cost little more than their characters. Knows nothing of files; `corpus` and
-`corpus_io` build on it.
+`readers` build on it.
 """
 
 from __future__ import annotations

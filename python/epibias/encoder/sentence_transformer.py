@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epibias import _validate
-from epibias._progress import Progress
-from epibias._prompts import choose_prompts
-from epibias._sentence_model import SentenceModel, library_versions
 from epibias._validate import Float32Array
+from epibias.encoder.model import SentenceModel, library_versions
+from epibias.encoder.progress import Progress
+from epibias.encoder.prompts import choose_prompts
 from epibias.errors import InputError, TruncationWarning
 
 if TYPE_CHECKING:
-    from epibias.embedding_cache import EmbeddingCache
+    from epibias.encoder.cache import EmbeddingCache
 
 # Texts between two writes of the cache: what a killed run loses, about six seconds on two cores.
 TEXTS_PER_CHUNK = 256
@@ -63,7 +63,7 @@ class SentenceTransformerEncoder:
         Commit, tag or branch on the hub.
     query_prompt, passage_prompt : str, optional
         Text before each query or passage; "" for none. By default what the model's configuration
-        states, else, for a few known families, what their authors state (`epibias._prompts`).
+        states, else, for a few known families, what their authors state (`prompts.FAMILIES`).
     batch_size : int
         Texts of equal length that share a batch on an accelerator. On a CPU each text goes through
         the model alone.
@@ -72,7 +72,7 @@ class SentenceTransformerEncoder:
     normalize : bool
         Whether rows are scaled to unit norm, if the model does not do so itself.
     cache : bool or Path
-        True: keep embeddings in `embedding_cache.default_folder()`; a path: in that folder.
+        True: keep embeddings in `cache.default_folder()`; a path: in that folder.
     progress : bool, optional
         Whether to show a bar on stderr; by default on a terminal, after two seconds.
 
@@ -275,7 +275,7 @@ class SentenceTransformerEncoder:
         if self._cache_folder is False:
             return None
         if prompt not in self._caches:
-            from epibias.embedding_cache import EmbeddingCache  # brings SQLite
+            from epibias.encoder.cache import EmbeddingCache  # brings SQLite
 
             folder = None if self._cache_folder is True else self._cache_folder
             identity = {**self._identity_without_prompts(), "prompt": prompt}

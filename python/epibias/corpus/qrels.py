@@ -1,6 +1,6 @@
 """Relevance judgements: which passages answer which query, and how well.
 
-Owns the mapping query id to {passage id: grade}. Reading and writing files is `corpus_io`'s.
+Owns the mapping query id to {passage id: grade}. Reading and writing files is `readers`'s.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from epibias._columns import check_id
+from epibias.corpus.columns import check_id
 from epibias.errors import InputError
 
 
@@ -43,16 +43,16 @@ class Qrels(Mapping[str, Mapping[str, int]]):
 
     @classmethod
     def from_tsv(cls, path: Path | str) -> Qrels:
-        """Read tab-separated judgements; see `epibias.corpus_io.read_qrels`."""
-        from epibias import corpus_io
+        """Read tab-separated judgements; see `epibias.corpus.readers.read_qrels`."""
+        from epibias.corpus import readers
 
-        return corpus_io.read_qrels(path)
+        return readers.read_qrels(path)
 
     def to_tsv(self, path: Path | str) -> None:
         """Write BEIR's tab-separated layout, whole or not at all."""
-        from epibias import corpus_io
+        from epibias.corpus import readers
 
-        corpus_io.write_qrels(self, path)
+        readers.write_qrels(self, path)
 
     def __reduce__(self) -> tuple[type[Qrels], tuple[dict[str, dict[str, int]]]]:
         return type(self), ({query: dict(grades) for query, grades in self._judgements.items()},)

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from epibias import _files, _validate
-from epibias._columns import Columns, check_id
-from epibias.corpus import METADATA_FIELDS, Corpus, Passage, Queries
+from epibias.corpus.columns import Columns, check_id
+from epibias.corpus.passages import METADATA_FIELDS, Corpus, Passage, Queries
+from epibias.corpus.qrels import Qrels
 from epibias.errors import InputError
-from epibias.qrels import Qrels
 
 # The first of these that a row has is its id; the others stay ordinary fields.
 PASSAGE_ID_FIELDS = ("_id", "id", "doc_id")

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from epibias import _validate, axis_fit, kernels
+from epibias import _validate, kernels
 from epibias._dispatch import renamed
 from epibias._validate import Float32Array, Float64Array, Int64Array
-from epibias.axis_inputs import check_rows, stances_of_topics, topics_of
 from epibias.errors import InputError, ValidityWarning
+from epibias.polarization import fit
+from epibias.polarization.inputs import check_rows, stances_of_topics, topics_of
 
 if TYPE_CHECKING:
     from epibias.encoder import Encoder
@@ -140,17 +141,17 @@ class PolarizationAxis:
             raise InputError("labels", f"a stance of every anchor, for {method!r}", "None")
         check_rows(topics, is_batch, normalize)
         if stances is None or method == "pca":
-            fits = axis_fit.fit_pca(topics, stances, normalize)
+            fits = fit.fit_pca(topics, stances, normalize)
         else:
-            fits = axis_fit.fit_labelled(topics, stances, method, penalty, normalize)
+            fits = fit.fit_labelled(topics, stances, method, penalty, normalize)
         axes, explained, gaps, validity = fits
         centres, means = np.empty(len(topics)), np.zeros(len(topics))
         for number, anchors_of_topic in enumerate(topics):
-            rows = axis_fit.prepared_rows(anchors_of_topic, normalize)
+            rows = fit.prepared_rows(anchors_of_topic, normalize)
             scores = rows @ axes[number].astype(np.float64)
             signs = None if stances is None else stances[number]
             means[number] = scores.mean() if center else 0.0
-            centres[number] = axis_fit.neutral_centre(scores - means[number], signs)
+            centres[number] = fit.neutral_centre(scores - means[number], signs)
         n_anchors = np.array([len(topic) for topic in topics], np.int64)
         batch = cls(
             axes, method, explained, gaps, validity, centres, means, bool(normalize), n_anchors

@@ -1,6 +1,6 @@
 """Passages and queries in memory: ordered, immutable, checked.
 
-Owns what a passage is and how ids meet rows. In: `Passage` objects, or the files that `corpus_io`
+Owns what a passage is and how ids meet rows. In: `Passage` objects, or the files that `readers`
 reads. Out: columns of ids, texts and metadata; a `Passage` is built only when it is asked for, so
 that a corpus costs little more than its characters. Never edits or drops a row.
 """
@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from epibias import _validate
-from epibias._columns import RESERVED_FIELDS, Columns
+from epibias.corpus.columns import RESERVED_FIELDS, Columns
 from epibias.errors import InputError
-from epibias.qrels import Qrels
 
 if TYPE_CHECKING:
-    from epibias.corpus_io import BeirData
+    from epibias.corpus.readers import BeirData
 
-__all__ = ["METADATA_FIELDS", "Corpus", "Passage", "Qrels", "Queries"]
+__all__ = ["METADATA_FIELDS", "Corpus", "Passage", "Queries"]
 
 METADATA_FIELDS = ("title", "source", "tier", "author", "time")
 
@@ -108,38 +107,38 @@ class Corpus:
 
     @classmethod
     def from_jsonl(cls, path: Path | str, *, blank: str = "error") -> Corpus:
-        """Read a corpus from JSON lines; see `epibias.corpus_io.read_corpus_jsonl`."""
-        from epibias import corpus_io
+        """Read a corpus from JSON lines; see `epibias.corpus.readers.read_corpus_jsonl`."""
+        from epibias.corpus import readers
 
-        return corpus_io.read_corpus_jsonl(path, blank=blank)
+        return readers.read_corpus_jsonl(path, blank=blank)
 
     @classmethod
     def from_parquet(cls, path: Path | str, *, blank: str = "error") -> Corpus:
-        """Read a corpus from a Parquet file; see `epibias.parquet_io.read_corpus`."""
-        from epibias import parquet_io
+        """Read a corpus from a Parquet file; see `epibias.corpus.parquet.read_corpus`."""
+        from epibias.corpus import parquet
 
-        return parquet_io.read_corpus(path, blank=blank)
+        return parquet.read_corpus(path, blank=blank)
 
     @classmethod
     def from_beir(
         cls, folder: Path | str, split: str | None = None, *, blank: str = "error"
     ) -> BeirData:
-        """Read corpus, queries and qrels from a folder; see `epibias.corpus_io.read_beir`."""
-        from epibias import corpus_io
+        """Read corpus, queries and qrels from a folder; see `epibias.corpus.readers.read_beir`."""
+        from epibias.corpus import readers
 
-        return corpus_io.read_beir(folder, split, blank=blank)
+        return readers.read_beir(folder, split, blank=blank)
 
     def to_jsonl(self, path: Path | str) -> None:
         """Write JSON lines that `from_jsonl` reads back, whole or not at all."""
-        from epibias import corpus_io
+        from epibias.corpus import readers
 
-        corpus_io.write_corpus_jsonl(self, path)
+        readers.write_corpus_jsonl(self, path)
 
     def to_parquet(self, path: Path | str) -> None:
         """Write a Parquet file that `from_parquet` reads back, whole or not at all."""
-        from epibias import parquet_io
+        from epibias.corpus import parquet
 
-        parquet_io.write_corpus(self, path)
+        parquet.write_corpus(self, path)
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -266,16 +265,16 @@ class Queries:
 
     @classmethod
     def from_jsonl(cls, path: Path | str) -> Queries:
-        """Read queries from JSON lines; see `epibias.corpus_io.read_queries_jsonl`."""
-        from epibias import corpus_io
+        """Read queries from JSON lines; see `epibias.corpus.readers.read_queries_jsonl`."""
+        from epibias.corpus import readers
 
-        return corpus_io.read_queries_jsonl(path)
+        return readers.read_queries_jsonl(path)
 
     def to_jsonl(self, path: Path | str) -> None:
         """Write JSON lines that `from_jsonl` reads back, whole or not at all."""
-        from epibias import corpus_io
+        from epibias.corpus import readers
 
-        corpus_io.write_queries_jsonl(self, path)
+        readers.write_queries_jsonl(self, path)
 
     @property
     def ids(self) -> tuple[str, ...]:
