@@ -31,7 +31,7 @@ def start(out: Path, cache: Path) -> subprocess.Popen[bytes]:
     """Start the demo as a user would, with a cache that no other round has filled."""
     environment = {**os.environ, "EPIBIAS_CACHE": str(cache)}
     return subprocess.Popen(
-        [sys.executable, "-m", "epibias.cli", "demo", "--out", str(out), "--json"],
+        [sys.executable, "-m", "epibias", "demo", "--out", str(out), "--json"],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

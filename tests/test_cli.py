@@ -58,7 +58,7 @@ def assert_close(found, wanted):
 
 def test_every_example_of_the_page_runs_and_prints_what_it_says(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    shell = f'set -euo pipefail\nepibias() {{ "{sys.executable}" -m epibias.cli "$@"; }}\n'
+    shell = f'set -euo pipefail\nepibias() {{ "{sys.executable}" -m epibias "$@"; }}\n'
     found = blocks()
     assert len(found) >= 5
     for code, expected in found:
