@@ -4,70 +4,83 @@
     python bench/acceptance.py cosine_topk threshold_sweep
     python bench/acceptance.py                      # all
 
-A check is a module `bench/check_NAME.py` with `run() -> dict` whose `passed` says if its claims
-held. Exit code 1 when one did not.
+What is measured is the commit, not the folder: HEAD is exported, built and installed into a
+temporary place, and the checks run there. A check is `bench/check_NAME.py`; run alone it prints one
+JSON object whose `passed` says whether its claims held. Exit code 1 when one did not.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
+import io
 import json
 import os
 import platform
 import subprocess
 import sys
+import tarfile
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-BENCH = Path(__file__).parent
-RESULTS = BENCH / "results" / "acceptance.json"
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results" / "acceptance.json"
 
 
 def check_names() -> list[str]:
     """Names of the checks that lie beside this file."""
-    return sorted(path.stem.removeprefix("check_") for path in BENCH.glob("check_*.py"))
+    return sorted(
+        path.stem.removeprefix("check_") for path in Path(__file__).parent.glob("check_*")
+    )
 
 
-def git(*arguments: str) -> str:
-    """Output of a git command on the checkout."""
-    command = ["git", "-C", str(BENCH.parent), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+def export_and_install(folder: Path) -> tuple[Path, dict[str, str]]:
+    """Export HEAD, install it; the exported tree, and the environment in which checks see it."""
+    archive = subprocess.run(
+        ["git", "-C", str(ROOT), "archive", "HEAD"], capture_output=True, check=True
+    ).stdout
+    tree, site = folder / "tree", folder / "site"
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        files.extractall(tree, filter="data")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+    subprocess.run([*install, "--target", str(site), str(tree)], check=True)
+    return tree, {**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def measured_tree() -> dict[str, Any]:
-    """Which sources are being measured: the commit, and whether the tree differs from it."""
-    changes = git("status", "--porcelain", "--", ".", ":!bench/results")
-    return {"commit": git("rev-parse", "HEAD"), "uncommitted_changes": bool(changes)}
-
-
-def machine() -> dict[str, Any]:
+def machine(environment: dict[str, str]) -> dict[str, Any]:
     """Processor, threads, and the levels that the core found."""
-    from epibias import kernels
-
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                model = line.partition(":")[2].strip()
-                break
+    code = "import json; from epibias import kernels; print(json.dumps(kernels.backend_info()))"
+    backend = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {
-        "processor": model,
+        "processor": models[0] if models else platform.machine(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
-        "backend": kernels.backend_info(),
+        "backend": json.loads(backend),
     }
 
 
-def run_check(name: str) -> dict[str, Any]:
-    """Run one check; the tree, the machine and the duration stand beside its result."""
-    module = importlib.import_module(f"check_{name}")
-    tree, started = measured_tree(), time.perf_counter()
-    result = module.run()
+def run_check(name: str, tree: Path, environment: dict[str, str]) -> dict[str, Any]:
+    """Run one check in the exported tree; what it printed, and how long it took."""
+    started = time.perf_counter()
+    finished = subprocess.run(
+        [sys.executable, f"bench/check_{name}.py"],
+        cwd=tree,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     seconds = round(time.perf_counter() - started, 1)
-    return {**tree, "machine": machine(), "seconds": seconds, **result}
+    try:
+        result = json.loads(finished.stdout[finished.stdout.index("{") :])
+    except ValueError:
+        result = {"reason": f"no JSON object, got {finished.stdout[-200:]!r}"}
+    passed = finished.returncode == 0 and result.get("passed") is True
+    return {**result, "passed": passed, "seconds": seconds}
 
 
 def save(results: dict[str, Any]) -> None:
@@ -80,7 +93,7 @@ def save(results: dict[str, Any]) -> None:
 
 def main() -> int:
     """Run the checks that were named, or all."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description="The long proofs, one named check each.")
     parser.add_argument("checks", nargs="*", help="names of checks; all when none is given")
     parser.add_argument("--list", action="store_true", help="list the checks and stop")
     arguments = parser.parse_args()
@@ -91,17 +104,21 @@ def main() -> int:
     unknown = sorted(set(arguments.checks) - set(names))
     if unknown:
         parser.error(f"checks: expected some of {', '.join(names)}, got {', '.join(unknown)}")
-    sys.path.insert(0, str(BENCH))
+    head = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    commit = subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip()
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     failed = []
-    for name in arguments.checks or names:
-        print(f"{name} …", flush=True)
-        results[name] = run_check(name)
-        save(results)
-        verdict = "passed" if results[name]["passed"] else "FAILED"
-        print(f"{name} {verdict} in {results[name]['seconds']} s", flush=True)
-        if not results[name]["passed"]:
-            failed.append(name)
+    with tempfile.TemporaryDirectory(prefix="epibias-acceptance-") as folder:
+        tree, environment = export_and_install(Path(folder))
+        where = machine(environment)
+        for name in arguments.checks or names:
+            print(f"{name} …", flush=True)
+            result = run_check(name, tree, environment)
+            results[name] = {"commit": commit, "machine": where, **result}
+            save(results)
+            verdict = "passed" if result["passed"] else "FAILED"
+            print(f"{name} {verdict} in {result['seconds']} s", flush=True)
+            failed += [] if result["passed"] else [name]
     return 1 if failed else 0
 
 

@@ -46,7 +46,9 @@ def one_thread():
 @pytest.fixture
 def same_model(encoder, monkeypatch):
     """Make encoders of other options without loading the weights again."""
-    monkeypatch.setattr("epibias.encoder.sentence_transformer.SentenceModel", lambda *_: encoder._model)
+    monkeypatch.setattr(
+        "epibias.encoder.sentence_transformer.SentenceModel", lambda *_: encoder._model
+    )
 
     def make(**options):
         return SentenceTransformerEncoder(NAME, **{"cache": False, **options})

@@ -1,4 +1,4 @@
-"""Measure, attack, defend and govern one-sided retrieval, on an exact C++ core.
+"""Measure, attack and defend one-sided retrieval, on an exact C++ core.
 
 Start with `CosineIndex`, `PolarizationAxis`, `CandidatePool` and `BiasDef`; every page of `docs/`
 begins with an example.
