@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from epibias.errors import InputError
-from epibias.experiment import raw
+from epibias.experiment import manifest, raw
 from epibias.experiment.manifest import code_identity, environment, settings_hash
 from epibias.experiment.run_folder import RunFolder
 
@@ -101,13 +101,72 @@ def test_other_settings_are_refused_by_field(folder, change, field):
 
 def test_overwrite_starts_anew_and_leaves_other_files(folder):
     finish(folder)
-    (folder.path / "notes.txt").write_text("mine", encoding="utf-8")
+    for name in ("notes.txt", "tables/mine.csv", "trec/clean/mine.txt"):
+        (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder.path / name).write_text("mine", encoding="utf-8")
+    for name in ("tables/results.csv", "trec/clean/none.run", "trec/decoys/none.run"):
+        (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder.path / name).write_text("ours", encoding="utf-8")
     again = RunFolder(folder.path)
     with again.locked():
         assert again.open({**SETTINGS, "k": 6}, {}, overwrite=True) == "new"
     assert not again.is_complete
-    assert not (folder.path / "raw.parquet").exists()
-    assert (folder.path / "notes.txt").read_text(encoding="utf-8") == "mine"
+    left = {str(p.relative_to(folder.path)) for p in folder.path.rglob("*") if p.is_file()}
+    mine = {"notes.txt", "tables/mine.csv", "trec/clean/mine.txt"}
+    assert left == mine | {"manifest.json", ".lock"}
+    assert not (folder.path / "trec" / "decoys").exists()
+
+
+def test_overwrite_does_not_follow_a_link_out_of_the_folder(folder, tmp_path):
+    finish(folder)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "results.csv").write_text("mine", encoding="utf-8")
+    (folder.path / "tables").symlink_to(elsewhere)
+    with folder.locked():
+        folder.open(SETTINGS, {}, overwrite=True)
+    assert (elsewhere / "results.csv").read_text(encoding="utf-8") == "mine"
+
+
+FOREIGN = {
+    "a manifest of something else": {"manifest.json": '{"name": "app"}', "tables/data.csv": "1"},
+    "one that only looks like ours": {
+        "manifest.json": '{"format": 1, "settings": {"k": 5}, "settings_sha256": "0"}',
+        "report.html": "mine",
+    },
+    "a manifest that is no JSON": {"manifest.json": "CACHE MANIFEST", "trec/a.run": "1"},
+    "our names and no manifest": {"tables/results.csv": "1", "trec/clean/none.run": "1"},
+    "one file": {"raw.parquet": "1"},
+}
+
+
+@pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_is_not_ours_is_left_alone_even_when_told_to_overwrite(folder, content, overwrite):
+    for name, text in content.items():
+        path = folder.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def start():
+        with folder.locked():
+            folder.open(SETTINGS, {}, overwrite=overwrite)
+
+    for call in (start, lambda: folder.open(SETTINGS, {}, overwrite=overwrite)):
+        with pytest.raises(InputError, match=r"^(manifest\.json|out): expected "):
+            call()
+    found = {
+        str(p.relative_to(folder.path)): p.read_text(encoding="utf-8")
+        for p in folder.path.rglob("*")
+        if p.is_file()
+    }
+    assert found == content
+
+
+def test_an_empty_folder_is_taken(folder):
+    folder.path.mkdir()
+    with folder.locked():
+        assert folder.open(SETTINGS, {}, overwrite=True) == "new"
 
 
 def test_a_folder_of_something_else_is_left_alone(folder):
@@ -124,13 +183,23 @@ def test_a_file_in_place_of_the_folder_is_refused(folder):
         folder.locked().__enter__()
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"format": 99, "settings": {}}', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"format": 1, "settings": {}}', b"\xff"])
 def test_a_broken_manifest_is_refused(folder, content):
     finish(folder)
     (folder.path / "manifest.json").write_bytes(content)
     again = RunFolder(folder.path)
-    with again.locked(), pytest.raises(InputError, match=r"manifest\.json"):
-        again.open(SETTINGS, {})
+    with pytest.raises(InputError, match=r"manifest\.json"):
+        again.locked().__enter__()
+    with pytest.raises(InputError, match=r"manifest\.json"):
+        again.open(SETTINGS, {}, overwrite=True)
+    assert (folder.path / "raw.parquet").exists()
+
+
+def test_a_manifest_of_another_format_is_refused(folder, monkeypatch):
+    finish(folder)
+    monkeypatch.setattr("epibias.experiment.run_folder.FORMAT", 99)
+    with pytest.raises(InputError, match=r"manifest\.json: expected a manifest of format 99"):
+        folder.open(SETTINGS, {})
 
 
 def test_a_damaged_raw_table_of_a_finished_run_is_refused(folder):
@@ -186,9 +255,9 @@ def test_two_processes_cannot_share_a_folder(folder):
 def test_files_are_private(folder):
     finish(folder)
     assert folder.path.stat().st_mode & 0o777 == 0o700
+    assert (folder.path / ".lock").exists()
     for path in folder.path.iterdir():
-        if path.name != ".lock":
-            assert path.stat().st_mode & 0o077 == 0, path.name
+        assert path.stat().st_mode & 0o077 == 0, path.name
 
 
 def test_reading_a_table_with_other_columns_is_refused(tmp_path):
@@ -211,3 +280,17 @@ def test_identity_and_environment_say_nothing_about_the_user():
     assert os.path.expanduser("~") not in text
     assert os.uname().nodename not in text
     assert len(code_identity()["code_sha256"]) == 64
+
+
+def test_a_rebuilt_core_outside_the_package_is_other_code(tmp_path, monkeypatch):
+    """An editable install loads the core from elsewhere: its bytes count, wherever they are."""
+    import epibias._core
+
+    assert manifest.core_file().samefile(epibias._core.__file__)
+    before = manifest.code_sha256()
+    rebuilt = tmp_path / "_core.so"
+    rebuilt.write_bytes(manifest.core_file().read_bytes())
+    monkeypatch.setattr(epibias._core.__spec__, "origin", str(rebuilt))
+    assert manifest.code_sha256() == before
+    rebuilt.write_bytes(b"another build")
+    assert manifest.code_sha256() != before

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -16,6 +17,8 @@ import sys
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+
+from epibias.errors import InputError
 
 FORMAT = 1
 _PACKAGES = ("numpy", "scipy", "torch", "sentence-transformers", "transformers", "pyarrow")
@@ -34,13 +37,21 @@ def code_identity() -> dict[str, Any]:
 
 
 def code_sha256() -> str:
-    """SHA-256 over the names and contents of the package's Python files and compiled modules."""
+    """SHA-256 over the package's Python files, by name, and the core that is really loaded."""
     digest = hashlib.sha256()
-    suffixes = {".py", ".so", ".pyd"}
-    for path in sorted(p for p in _PACKAGE_FOLDER.rglob("*") if p.suffix in suffixes):
+    for path in sorted(_PACKAGE_FOLDER.rglob("*.py")):
         digest.update(path.relative_to(_PACKAGE_FOLDER).as_posix().encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")
+    digest.update(b"_core\0" + core_file().read_bytes())
     return digest.hexdigest()
+
+
+def core_file() -> Path:
+    """File of the compiled core; in an editable install it lies outside the package's folder."""
+    spec = importlib.util.find_spec("epibias._core")  # asked where it is, not used
+    if spec is None or spec.origin is None:
+        raise InputError("epibias._core", "the compiled core", "none")
+    return Path(spec.origin)
 
 
 def git_commit() -> str | None:

@@ -14,9 +14,10 @@ It does not know what the rows mean.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
-import shutil
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,20 @@ from epibias.experiment import raw
 from epibias.experiment.manifest import FORMAT, now, settings_hash
 from epibias.experiment.plan import first_difference
 
-# Everything a run writes; `overwrite` removes these and nothing else.
-OWN_NAMES = (
+PARTS = ("parts/*.parquet", "parts/*.damaged")
+# Everything a run writes; `overwrite` removes these and nothing else. The marker goes first, the
+# manifest last: a folder that was half cleared is still known as an unfinished run.
+OWN_FILES = (
     "complete.json",
     "raw.parquet",
     "report.html",
-    "tables",
-    "trec",
-    "parts",
+    "tables/results.csv",
+    "tables/results.md",
+    "tables/latency.csv",
+    "trec/*.qrels",
+    "trec/*/*.qrels",
+    "trec/*/*.run",
+    *PARTS,
     "manifest.json",
 )
 LOCK_NAME = ".lock"
@@ -75,9 +82,12 @@ class RunFolder:
             raise InputError("out", "a folder", "a file", str(self.path))
         self._refuse_foreign()
         _files.make_folder(self.path)
-        with (self.path / LOCK_NAME).open("a", encoding="utf-8") as lock:
-            _lock(lock.fileno(), self.path)
+        lock = os.open(self.path / LOCK_NAME, os.O_CREAT | os.O_RDWR, _files.PRIVATE_FILE)
+        try:
+            _lock(lock, self.path)
             yield
+        finally:
+            os.close(lock)
 
     def open(
         self,
@@ -92,13 +102,15 @@ class RunFolder:
         ------
         InputError
             If the folder holds a run under other settings (the message names the first field that
-            differs), something that is no run, or an unreadable manifest.
+            differs), something that is no run, or an unreadable manifest. Nothing is removed then,
+            whatever `overwrite` says.
         """
         # Compared as JSON keeps them: a tuple is a list there.
         wanted: dict[str, Any] = json.loads(json.dumps(dict(settings), allow_nan=False))
         self._hash = settings_hash(wanted)
+        self._refuse_foreign()
         if overwrite:
-            self._clear()
+            self._remove(*OWN_FILES)
         recorded = self._read_json("manifest.json")
         if recorded is None:
             start = {"format": FORMAT, "settings": wanted, "settings_sha256": self._hash}
@@ -107,11 +119,11 @@ class RunFolder:
             _files.make_folder(self.parts)
             return "new"
         self._compare(recorded, wanted)
-        for folder in (self.path, *(path for path in self.path.rglob("*") if path.is_dir())):
-            _files.remove_leftovers(folder)
+        for pattern in ("", "parts/", "tables/", "trec/", "trec/*/"):
+            self._remove(f"{pattern}{_files.TEMPORARY_PREFIX}*")
         if self.is_complete:
             self._check_raw()
-            shutil.rmtree(self.parts, ignore_errors=True)
+            self._remove(*PARTS)
             return "complete"
         _files.make_folder(self.parts)
         session = {"started": now(), "environment": dict(environment)}
@@ -165,7 +177,7 @@ class RunFolder:
         """Write the marker, last of all, then remove the parts."""
         marker = {"finished": now(), "n_rows": n_rows, "raw_sha256": self._raw_sha256()}
         _files.write_json(self.path / "complete.json", marker)
-        shutil.rmtree(self.parts, ignore_errors=True)
+        self._remove(*PARTS)
 
     def _part(self, topic: str) -> Path:
         return self.parts / f"{topic}.parquet"
@@ -210,35 +222,43 @@ class RunFolder:
         return value
 
     def _refuse_foreign(self) -> None:
-        """Refuse a folder with files but no manifest: it is not ours."""
-        if not self.path.is_dir() or (self.path / "manifest.json").exists():
+        """Refuse a folder that holds anything but a run: only our own manifest makes it ours."""
+        if not self.path.is_dir():
             return
-        own = (*OWN_NAMES, LOCK_NAME)
+        recorded = self._read_json("manifest.json")
+        if recorded is not None:
+            settings, found = recorded.get("settings"), recorded.get("settings_sha256")
+            if not isinstance(settings, dict) or found != settings_hash(settings):
+                expected = "one that a run wrote, with the hash of its settings"
+                where = f"{self.path}; choose another --out, nothing here is touched"
+                raise InputError("manifest.json", expected, "another", where)
+            return
         foreign = [
             entry.name
             for entry in sorted(self.path.iterdir())
-            if entry.name not in own and not entry.name.startswith(_files.TEMPORARY_PREFIX)
+            if entry.name != LOCK_NAME and not entry.name.startswith(_files.TEMPORARY_PREFIX)
         ]
         if foreign:
             found = f"{foreign[0]!r} in it and no manifest.json"
             raise InputError("out", "an empty folder or one of a run", found, str(self.path))
 
-    def _clear(self) -> None:
-        """Remove what a run writes; the marker goes first, so a kill leaves an unfinished run."""
-        for name in OWN_NAMES:
-            path = self.path / name
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
+    def _remove(self, *patterns: str) -> None:
+        """Remove the files of these names, then the folders below that are empty."""
+        root = self.path.resolve()
+        folders = set()
+        for pattern in patterns:
+            for path in sorted(self.path.glob(pattern)):
+                # A link may lead out of the folder: what lies there was not written by a run.
+                if path.is_dir() or not path.parent.resolve().is_relative_to(root):
+                    continue
                 path.unlink(missing_ok=True)
-        _files.remove_leftovers(self.path)
+                folders |= {path.parent, path.parent.parent} - {self.path, self.path.parent}
+        for folder in sorted(folders, key=lambda one: len(one.parts), reverse=True):
+            with contextlib.suppress(OSError):  # something of the user's is in it
+                folder.rmdir()
 
 
 def _lock(descriptor: int, path: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows: no flock, so no guard against two processes
-        return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
