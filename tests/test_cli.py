@@ -132,9 +132,7 @@ def test_filter_agrees_with_the_library_for_every_option(files, capsys):
         ("--preset", "printed", "--tau", "0.1", "--n-thresholds", "50"): BiasDef.printed(
             k=3, tau=0.1, n_thresholds=50
         ),
-        ("--preset", "printed", "--floor", "1e-6"): BiasDef(
-            k=3, min_kept=1, slack=0.0, rule="printed", floor=1e-6
-        ),
+        ("--preset", "printed", "--floor", "1e-6"): BiasDef(k=3, rule="printed", floor=1e-6),
     }
     common = ["filter", files["queries"], "--anchors", files["anchors"], "--method", "ridge"]
     seen = set()

@@ -16,7 +16,7 @@ PACKAGE = Path(epibias.__file__).parent
 
 # Lower layers first. A module may import from its own layer and from those before it.
 LAYERS = [
-    {"errors", "_validate", "_files", "_dispatch"},
+    {"errors", "_validate", "_plain", "_files", "_dispatch", "_sweep_options"},
     {"_core"},
     {"kernels"},
     {"corpus", "data_sets", "data"},

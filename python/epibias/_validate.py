@@ -20,6 +20,8 @@ Float32Array = NDArray[np.float32]
 Float64Array = NDArray[np.float64]
 Int64Array = NDArray[np.int64]
 
+MAX_INT64 = 2**63 - 1  # what arrays and the core can hold
+
 
 def array(
     argument: str, value: object, *, dtype: type[np.generic], ndim: int | tuple[int, ...]
@@ -44,7 +46,7 @@ def array(
 def integer(
     argument: str, value: object, *, low: int | None = None, high: int | None = None, note: str = ""
 ) -> int:
-    """Check an integer within `[low, high]`; `bool` is not an integer here."""
+    """Check an integer within `[low, high]` and of 64 bits; `bool` is not an integer here."""
     bounds = _bounds_text(low, high)
     expected = f"an integer{bounds}{f' ({note})' if note else ''}"
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
@@ -52,6 +54,8 @@ def integer(
     number = int(value)
     if (low is not None and number < low) or (high is not None and number > high):
         raise InputError(argument, expected, str(number))
+    if not -MAX_INT64 - 1 <= number <= MAX_INT64:
+        raise InputError(argument, f"{expected} that fits in 64 bits", str(number))
     return number
 
 
@@ -62,10 +66,10 @@ def number(
     low: float | None = None,
     high: float | None = None,
     above: float | None = None,
+    below: float | None = None,
 ) -> float:
-    """Check a finite real number within `[low, high]`, or strictly above `above`."""
-    bounds = f" > {above}" if above is not None else _bounds_text(low, high)
-    expected = f"a finite number{bounds}"
+    """Check a finite real number within `[low, high]`, strictly above `above` and below `below`."""
+    expected = f"a finite number{_bounds_text(low, high, above, below)}"
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputError(argument, expected, repr(value))
     real = float(value)
@@ -74,10 +78,30 @@ def number(
         and (low is None or real >= low)
         and (high is None or real <= high)
         and (above is None or real > above)
+        and (below is None or real < below)
     )
     if not inside:
         raise InputError(argument, expected, repr(value))
     return real
+
+
+def flag(argument: str, value: object) -> bool:
+    """Check a truth value: "no", 0 and None are none."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(argument, "True or False", repr(value))
+    return bool(value)
+
+
+def finite(argument: str, values: NDArray[Any], where: str | None = None) -> NDArray[Any]:
+    """Check that no value is NaN or infinite; the message names the first place, in row order."""
+    if not np.isfinite(values).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+        pairs = zip(("row", "column"), place, strict=False)
+        named = ", ".join(f"{name} {i}" for name, i in pairs)
+        found = named if len(place) <= 2 else f"place {place}"
+        context = ", ".join(part for part in (where, found) if part)
+        raise InputError(argument, "finite values", str(values[place]), context)
+    return values
 
 
 def row(argument: str, value: object, n_rows: int) -> int:
@@ -136,11 +160,19 @@ def extra(argument: str, package: str, extra_name: str) -> ModuleType:
         raise
 
 
-def _bounds_text(low: float | None, high: float | None) -> str:
+def _bounds_text(
+    low: float | None,
+    high: float | None,
+    above: float | None = None,
+    below: float | None = None,
+) -> str:
     if low is not None and high is not None:
-        return f" from {low} to {high}"
-    if low is not None:
-        return f" of at least {low}"
-    if high is not None:
-        return f" of at most {high}"
-    return ""
+        return f" from {_short(low)} to {_short(high)}"
+    named = (("at least", low), (">", above), ("at most", high), ("below", below))
+    parts = [f"{words} {_short(bound)}" for words, bound in named if bound is not None]
+    of = "of " if parts and parts[0].startswith("at ") else ""
+    return f" {of}{' and '.join(parts)}" if parts else ""
+
+
+def _short(bound: float) -> str:
+    return f"{bound:g}" if isinstance(bound, float) else str(bound)

@@ -11,6 +11,7 @@ import numpy as np
 
 from epibias import _core, _validate
 from epibias._dispatch import CUDA_REASON, core_errors, on_cpu
+from epibias._sweep_options import checked
 from epibias._validate import Float32Array, Float64Array, Int64Array
 
 
@@ -129,7 +130,7 @@ def polarization_axis(
     if stances is not None:
         stances = on_cpu("stances", stances, np.float64, 2)
     with core_errors():
-        return _core.polarization_axis(anchors, stances, bool(normalize))
+        return _core.polarization_axis(anchors, stances, _validate.flag("normalize", normalize))
 
 
 def polarization_scores(
@@ -173,8 +174,9 @@ def polarization_scores(
         indices = on_cpu("indices", indices, np.int64, 2)
     if axis_of_query is not None:
         axis_of_query = on_cpu("axis_of_query", axis_of_query, np.int64, 1)
+    flag = _validate.flag("normalize", normalize)
     with core_errors():
-        return _core.polarization_scores(rows, axes, indices, axis_of_query, bool(normalize))
+        return _core.polarization_scores(rows, axes, indices, axis_of_query, flag)
 
 
 def threshold_sweep(
@@ -197,17 +199,17 @@ def threshold_sweep(
     Parameters
     ----------
     similarities, scores : float32 [n_queries, n]
-    criterion, kappa, bandwidth_factor, permutations, max_exceedances, seed
+    criterion, kappa, bandwidth_factor, permutations, max_exceedances, seed, curve
         As there.
     min_kept, min_dropped : int
         Fewest points on the low and on the high side.
     query_ids : int64 [n_queries], optional
         Keys of the permutation generator, so that batches do not matter.
-    curve : bool
 
     Returns
     -------
     threshold, n_kept, divergence, p_value : [n_queries] of float32, int64, float64, float64
+        The p-value is 1 without permutations.
     curve : float64 [n_queries, n - 1], or None
 
     Raises
@@ -229,16 +231,18 @@ def threshold_sweep(
         return _core.threshold_sweep(
             similarities,
             scores,
-            _validate.choice("criterion", criterion, ("kl", "mi")),
-            _validate.integer("min_kept", min_kept, low=1),
-            _validate.integer("min_dropped", min_dropped, low=1),
-            _validate.number("kappa", kappa, above=0),
-            _validate.number("bandwidth_factor", bandwidth_factor, above=0),
-            _validate.integer("permutations", permutations, low=0),
-            _validate.integer("max_exceedances", max_exceedances, low=0),
-            _validate.integer("seed", seed, low=0, high=2**63 - 1),
-            query_ids,
-            bool(curve),
+            query_ids=query_ids,
+            curve=_validate.flag("curve", curve),
+            **checked(
+                criterion=criterion,
+                min_kept=min_kept,
+                min_dropped=min_dropped,
+                kappa=kappa,
+                bandwidth_factor=bandwidth_factor,
+                permutations=permutations,
+                max_exceedances=max_exceedances,
+                seed=seed,
+            ),
         )
 
 
@@ -259,9 +263,8 @@ def printed_sweep(
     similarities, scores : float32 [n_queries, n]
     tau, n_thresholds : float, int
         Thresholds run from `tau` to `1 - tau` on the raw similarity.
-    floor, bandwidth_factor : float
-        `floor` is added to both densities.
-    curve : bool
+    floor, bandwidth_factor, curve
+        As there.
 
     Returns
     -------
@@ -285,11 +288,10 @@ def printed_sweep(
         return _core.printed_sweep(
             similarities,
             scores,
-            _validate.number("tau", tau, low=0, high=0.5),
-            _validate.integer("n_thresholds", n_thresholds, low=2),
-            _validate.number("floor", floor, above=0),
-            _validate.number("bandwidth_factor", bandwidth_factor, above=0),
-            bool(curve),
+            curve=_validate.flag("curve", curve),
+            **checked(
+                tau=tau, n_thresholds=n_thresholds, floor=floor, bandwidth_factor=bandwidth_factor
+            ),
         )
 
 
@@ -394,6 +396,5 @@ def backend_info() -> dict[str, object]:
     }
 
 
-def _pairs(similarities: object, scores: object) -> tuple[Float32Array, Float32Array]:
-    left = on_cpu("similarities", similarities, np.float32, 2)
-    return left, on_cpu("scores", scores, np.float32, 2)
+def _pairs(left: object, right: object) -> tuple[Float32Array, Float32Array]:
+    return on_cpu("similarities", left, np.float32, 2), on_cpu("scores", right, np.float32, 2)

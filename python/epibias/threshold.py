@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from epibias import _validate, kernels
+from epibias._sweep_options import checked
 from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.errors import InputError
 
@@ -31,7 +32,8 @@ class ThresholdSweep:
     divergence : float64 [n_queries]
         At the threshold, nats; 0 where there was nothing to split.
     p_value : float64 [n_queries]
-        Of the permutation test; 1 where none was asked for.
+        Of the permutation test: 1 where there was nothing to split, NaN where no test was asked
+        for (`permutations=0`, `printed_sweep`).
     curve : float64 [n_queries, n - 1] or None
         Divergence with 1 … n − 1 candidates on the low side, NaN where equal similarities make
         the split impossible. `printed_sweep`: one column a threshold.
@@ -107,9 +109,9 @@ def threshold_sweep(
     criterion : {"kl", "mi"}
         KL(left ‖ right) with a floor of `kappa`, or the mutual information of side and score.
     kappa : float
-        Pseudo-points on the right side, as a share of n, drawn from all scores.
+        Pseudo-points on the right side, as a share of n, drawn from all scores; in (0, 10⁶].
     bandwidth_factor : float
-        Kernel width = this · sd(scores) · n^(−1/5).
+        Kernel width = this · sd(scores) · n^(−1/5); in (0, 10⁶].
     permutations : int
         Shuffles for the p-value; 0 asks for none.
     max_exceedances : int
@@ -144,23 +146,23 @@ def threshold_sweep(
     """
     _validate.array("similarities", similarities, dtype=np.float32, ndim=2)
     min_dropped = smallest_side(similarities.shape[1], slack=slack, min_side=min_side)
-    min_kept = max(min_dropped, _validate.integer("min_kept", min_kept, low=1))
-    return ThresholdSweep(
-        *kernels.threshold_sweep(
-            similarities,
-            scores,
-            criterion=criterion,
-            min_kept=min_kept,
-            min_dropped=min_dropped,
-            kappa=kappa,
-            bandwidth_factor=bandwidth_factor,
-            permutations=permutations,
-            max_exceedances=max_exceedances,
-            seed=seed,
-            query_ids=query_ids,
-            curve=curve,
-        )
+    threshold, n_kept, divergence, p_value, divergences = kernels.threshold_sweep(
+        similarities,
+        scores,
+        criterion=criterion,
+        min_kept=max(min_dropped, checked(min_kept=min_kept)["min_kept"]),
+        min_dropped=min_dropped,
+        kappa=kappa,
+        bandwidth_factor=bandwidth_factor,
+        permutations=permutations,
+        max_exceedances=max_exceedances,
+        seed=seed,
+        query_ids=query_ids,
+        curve=curve,
     )
+    if permutations == 0:  # the core's 1 would look like the result of a test
+        p_value = _no_test(threshold)
+    return ThresholdSweep(threshold, n_kept, divergence, p_value, divergences)
 
 
 def smallest_side(n: int, *, slack: float, min_side: int) -> int:
@@ -191,9 +193,10 @@ def smallest_side(n: int, *, slack: float, min_side: int) -> int:
     >>> [smallest_side(n, slack=0.05, min_side=1) for n in (5, 20, 21, 40)]
     [1, 1, 2, 2]
     """
-    millionths = round(_validate.number("slack", slack, low=0, high=0.5) * _MILLION)
-    share = -(-millionths * n // _MILLION)
-    return max(_validate.integer("min_side", min_side, low=1), share)
+    options = checked(slack=slack, min_side=min_side)
+    least: int = options["min_side"]
+    millionths = round(options["slack"] * _MILLION)
+    return max(least, -(-millionths * n // _MILLION))
 
 
 def printed_sweep(
@@ -213,13 +216,13 @@ def printed_sweep(
     similarities, scores : float32 [n_queries, n]
         Cosine and polarization score of every candidate.
     tau : float
-        The thresholds run from `tau` to 1 − `tau`.
+        The thresholds run from `tau` to 1 − `tau`; in [0, 0.5).
     n_thresholds : int
-        How many.
+        How many, 1 to 10⁶; one alone lies at `tau`.
     floor : float
-        Added to both densities before the logarithm.
+        Added to both densities before the logarithm; in (0, 1].
     bandwidth_factor : float
-        Kernel width = this · sd(scores) · n^(−1/5).
+        Kernel width = this · sd(scores) · n^(−1/5); in (0, 10⁶].
     curve : bool
         Return the divergence at every threshold too.
 
@@ -251,7 +254,7 @@ def printed_sweep(
         bandwidth_factor=bandwidth_factor,
         curve=curve,
     )
-    return ThresholdSweep(threshold, n_kept, divergence, np.ones(len(threshold)), divergences)
+    return ThresholdSweep(threshold, n_kept, divergence, _no_test(threshold), divergences)
 
 
 def side_densities(
@@ -288,14 +291,11 @@ def side_densities(
     0
     """
     for name, values in (("similarities", similarities), ("scores", scores)):
-        _validate.array(name, values, dtype=np.float32, ndim=1)
-        if not np.isfinite(values).all():
-            row = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise InputError(name, "finite values", str(values[row]), f"row {row}")
+        _validate.finite(name, _validate.array(name, values, dtype=np.float32, ndim=1))
     _validate.same_length("scores", len(scores), "similarities", len(similarities))
     if np.isnan(threshold):
         raise InputError("threshold", "a number or +inf", "nan")
-    factor = _validate.number("bandwidth_factor", bandwidth_factor, above=0)
+    factor = checked(bandwidth_factor=bandwidth_factor)["bandwidth_factor"]
     wide = scores.astype(np.float64)
     n = len(wide)
     width = factor * wide.std(ddof=1) * n**-0.2 if n >= 2 else 0.0
@@ -312,3 +312,8 @@ def side_densities(
         kernel_rows[side].sum(axis=0) / (max(int(side.sum()), 1) * scale) for side in (left, ~left)
     ]
     return SideDensities(grid, *sides)
+
+
+def _no_test(threshold: Float32Array) -> Float64Array:
+    """P-values of queries for which no test was asked."""
+    return np.full(len(threshold), np.nan)

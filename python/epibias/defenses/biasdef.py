@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epibias import _validate
+from epibias._sweep_options import CRITERIA, checked
 from epibias._validate import Float64Array, Int64Array
 from epibias.defenses import sides
+from epibias.defenses.biasdef_parameters import unread_parameters
 from epibias.errors import InputError
 from epibias.pool import CandidatePool
 from epibias.pool_parts import PoolGroup
@@ -23,11 +25,14 @@ from epibias.threshold import ThresholdSweep, printed_sweep, threshold_sweep
 
 _WORDS: dict[str, tuple[str | None, ...]] = {
     "rule": ("splits", "printed"),
-    "criterion": ("kl", "mi"),
+    "criterion": CRITERIA,
     "side": ("right", "auto"),
     "mitigation": (None, "mahalanobis"),
     "fill": ("short", "refill"),
 }
+_SWEEP_OPTIONS = (
+    "min_side", "slack", "kappa", "bandwidth_factor", "seed", "tau", "n_thresholds", "floor"
+)  # fmt: skip
 _RIGHT, _LEFT, _NONE = "right", "left", "none"
 
 
@@ -41,11 +46,12 @@ class BiasDef:
     Parameters
     ----------
     k : int
-        Passages to select.
+        Passages to select; the `k` of a pool is not asked.
     criterion : {"kl", "mi"}
         Divergence of the sweep.
     gate : float, optional
-        Filter a query only when its permutation p-value is at most this.
+        Filter a query only when its permutation p-value is at most this; at least
+        1 / (permutations + 1), below which no p-value lies.
     side : {"right", "auto"}
         Drop the side of high similarity, or the one whose mean PS lies farther from the neutral
         centre (which the pool must then have), if either does.
@@ -63,14 +69,16 @@ class BiasDef:
     rule : {"splits", "printed"}
         Every distinct split, or Algorithm 1 as printed.
     kappa_points : float, optional
-        κ · n as a fixed number of pseudo-points, instead of `kappa`.
+        κ · n as a fixed number of pseudo-points, instead of `kappa`; 1e-300 to 10⁶.
     tau, n_thresholds, floor
         Of the printed rule; as in `epibias.threshold.printed_sweep`.
 
     Raises
     ------
     InputError
-        A parameter out of range, or a gate, side or mitigation for the printed rule.
+        A parameter out of range; or one set, away from its default, that would decide nothing:
+        what the rule does not read (`biasdef_parameters.RULE_PARAMETERS`), `kappa` beside
+        `kappa_points` or with criterion "mi", `permutations` or `seed` without a gate.
 
     References
     ----------
@@ -118,31 +126,31 @@ class BiasDef:
                 raise InputError(name, expected, repr(getattr(self, name)))
         plain: dict[str, object] = {
             "k": _validate.integer("k", self.k, low=1),
-            "min_side": _validate.integer("min_side", self.min_side, low=1),
-            "slack": _validate.number("slack", self.slack, low=0, high=0.5),
-            "kappa": _validate.number("kappa", self.kappa, above=0),
-            "bandwidth_factor": _validate.number(
-                "bandwidth_factor", self.bandwidth_factor, above=0
-            ),
+            **checked(**{name: getattr(self, name) for name in _SWEEP_OPTIONS}),
             "permutations": _validate.integer("permutations", self.permutations, low=1),
-            "seed": _validate.integer("seed", self.seed, low=0, high=2**63 - 1),
-            "tau": _validate.number("tau", self.tau, low=0, high=0.5),
-            "n_thresholds": _validate.integer("n_thresholds", self.n_thresholds, low=2),
-            "floor": _validate.number("floor", self.floor, above=0),
         }
+        for name in ("min_kept", "kappa_points"):
+            if getattr(self, name) is not None:
+                plain |= checked(**{name: getattr(self, name)})
         if self.gate is not None:
             plain["gate"] = _validate.number("gate", self.gate, low=0, high=1)
-        if self.min_kept is not None:
-            plain["min_kept"] = _validate.integer("min_kept", self.min_kept, low=1)
-        if self.kappa_points is not None:
-            plain["kappa_points"] = _validate.number("kappa_points", self.kappa_points, above=0)
         for name, value in plain.items():
             object.__setattr__(self, name, value)
-        if self.rule == "printed":
-            for name, default in (("gate", None), ("side", "right"), ("mitigation", None)):
-                if getattr(self, name) != default:
-                    found = repr(getattr(self, name))
-                    raise InputError(name, f"{default!r} with rule='printed'", found)
+        self._refuse_what_decides_nothing()
+
+    def _refuse_what_decides_nothing(self) -> None:
+        unread = unread_parameters(asdict(self))
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in unread and value != field.default:
+                expected = f"{field.default!r} with {unread[field.name]}"
+                raise InputError(field.name, expected, repr(value))
+        if self.gate is not None and self.gate < 1 / (self.permutations + 1):
+            expected = (
+                f"at least 1 / (permutations + 1) = {1 / (self.permutations + 1):.6g}, the "
+                f"smallest p-value of {self.permutations} permutations"
+            )
+            raise InputError("gate", expected, repr(self.gate))
 
     @classmethod
     def bare(cls, k: int = 5) -> BiasDef:
@@ -183,7 +191,7 @@ class BiasDef:
         >>> BiasDef.printed().name
         'biasdef[printed]'
         """
-        return cls(k, min_kept=1, slack=0.0, rule="printed", tau=tau, n_thresholds=n_thresholds)
+        return cls(k, rule="printed", tau=tau, n_thresholds=n_thresholds)
 
     @property
     def name(self) -> str:
@@ -203,13 +211,16 @@ class BiasDef:
         return f"biasdef[{', '.join(parts)}]" if parts else "biasdef"
 
     def parameters(self) -> dict[str, object]:
-        """Return the parameters as plain values.
+        """Return the parameters that decide anything, as plain values.
 
         Returns
         -------
         dict
+            The others, at their defaults, are left out: `BiasDef(**values)` is this defence again.
         """
-        return {"defense": "biasdef", **asdict(self)}
+        values = asdict(self)
+        unread = unread_parameters(values)
+        return {"defense": "biasdef", **{n: v for n, v in values.items() if n not in unread}}
 
     def select(self, pool: CandidatePool) -> Selection:
         """Filter each query's candidates and select the `k` most similar of the rest.
@@ -222,9 +233,10 @@ class BiasDef:
         -------
         Selection
             Diagnostics, one value a query: `threshold` (float32, +inf where nothing was dropped)
-            and `sweep_threshold` (before gate and side were asked), `divergence`, `p_value`,
-            `side` ("right", "left" or "none": the one dropped), `n_kept` (before the cut to `k`),
-            `n_moved` (by the mitigation), `n_refilled`.
+            and `sweep_threshold` (before gate and side were asked), `divergence`, `p_value` (NaN
+            without a gate, 1 where there was nothing to split), `side` ("right", "left" or "none":
+            the one dropped), `n_kept` (before the cut to `k`), `n_moved` (by the mitigation),
+            `n_refilled`.
 
         Raises
         ------
@@ -236,7 +248,7 @@ class BiasDef:
         empty = np.empty(0, np.int64)
         selected: list[Int64Array] = [empty] * pool.n_queries
         suspicious: list[Int64Array] = [empty] * pool.n_queries
-        diagnostics = _blank_diagnostics(pool.n_queries)
+        diagnostics = _blank_diagnostics(pool.n_queries, np.nan if self.gate is None else 1.0)
         for group in pool.groups():
             queries = group.queries
             centres = None if pool.neutral_centres is None else pool.neutral_centres[queries]
@@ -326,13 +338,13 @@ class BiasDef:
         )
 
 
-def _blank_diagnostics(n_queries: int) -> dict[str, NDArray[Any]]:
+def _blank_diagnostics(n_queries: int, p_value: float) -> dict[str, NDArray[Any]]:
     """Diagnostics of queries without a split."""
     return {
         "threshold": np.full(n_queries, np.inf, np.float32),
         "sweep_threshold": np.full(n_queries, np.inf, np.float32),
         "divergence": np.zeros(n_queries),
-        "p_value": np.ones(n_queries),
+        "p_value": np.full(n_queries, p_value),
         "n_kept": np.zeros(n_queries, np.int64),
         "side": np.full(n_queries, _NONE, "<U5"),
         "n_moved": np.zeros(n_queries, np.int64),

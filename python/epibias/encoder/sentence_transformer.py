@@ -125,8 +125,8 @@ class SentenceTransformerEncoder:
     ) -> None:
         name = _validate.text("name_or_path", os.fspath(name_or_path))
         self._batch_size = _validate.integer("batch_size", batch_size, low=1)
-        self._normalize = _flag("normalize", normalize)
-        self._progress = None if progress is None else _flag("progress", progress)
+        self._normalize = _validate.flag("normalize", normalize)
+        self._progress = None if progress is None else _validate.flag("progress", progress)
         for argument, prompt in (
             ("query_prompt", query_prompt),
             ("passage_prompt", passage_prompt),
@@ -304,12 +304,6 @@ def _distinct(
 
 def _where(row: int, ids: Sequence[str] | None) -> str:
     return f"row {row}" if ids is None else f"row {row}, id {ids[row]!r}"
-
-
-def _flag(argument: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(argument, "True or False", repr(value))
-    return value
 
 
 def _cache_folder(cache: object) -> bool | Path:

@@ -175,11 +175,11 @@ def demo_plan(k: int = 5, pool_factor: int = 4, seed: int = 0) -> Plan:
     defenses = (
         NamedDefense("none", "no defence", NoDefense(k=k), uses_axis=False),
         NamedDefense("mmr", "MMR", MMR(k=k), uses_axis=False),
-        NamedDefense("biasdef", "BiasDef", BiasDef(k=k, seed=seed)),
+        NamedDefense("biasdef", "BiasDef", BiasDef(k=k)),
         NamedDefense("biasdef-bare", "BiasDef bare", BiasDef.bare(k=k)),
         NamedDefense("biasdef-printed", "BiasDef printed", BiasDef.printed(k=k)),
         NamedDefense("biasdef-gate", "BiasDef gate .1", BiasDef(k=k, gate=0.1, seed=seed)),
-        NamedDefense("biasdef-auto", "BiasDef side auto", BiasDef(k=k, side="auto", seed=seed)),
+        NamedDefense("biasdef-auto", "BiasDef side auto", BiasDef(k=k, side="auto")),
     )
     return Plan(k, pool_factor, seed, defenses, demo_attacks())
 
