@@ -15,14 +15,14 @@ from epibias.cli import main
 from fake_encoder import FakeEncoder
 
 BAD_LINES = [
-    ("", "passages: expected at least one JSON object, got none"),
+    ("", "passages: expected at least one JSON object, got an empty file"),
     ('{"id": "a"}\n', "text: expected a text, got no such field"),
     ('{"id": "a", "vector": [1, 2, 3]}\n{"id": "b"\n', r"expected a JSON object, got .*line 2\)"),
-    ("[1, 2]\n", r"passages: expected a JSON object, got list \(.*line 1\)"),
+    ("[1, 2]\n", r"passages: expected a JSON object, got list of length 2 \(.*line 1\)"),
     ('{"id": "a", "vector": []}\n', "passages.vector: expected at least one number"),
     ('{"id": "a", "vector": [1, "x", 2]}\n', "list of numbers, got str at place 1"),
-    ('{"id": "a", "vector": [1, NaN, 2]}\n', "NaN, which is no JSON number"),
-    ('{"id": "a", "vector": [1, 1e39, 2]}\n', r"finite float32 numbers, got 1e\+39 at place 1"),
+    ('{"id": "a", "vector": [1, NaN, 2]}\n', "NaN, which JSON does not have"),
+    ('{"id": "a", "vector": [1, 1e39, 2]}\n', "finite float32 numbers, got another at place 1"),
     ('{"id": "a", "vector": [0, 0, 0]}\n', "a vector that is not zero"),
     ('{"id": "a", "vector": [1, 2]}\n', r"embeddings: expected 3 columns.*got shape \(1, 2\)"),
     (
@@ -37,10 +37,20 @@ BAD_LINES = [
         '{"id": "a", "vector": [1, 2, 3]}\n{"id": "b", "text": "x"}\n',
         "'vector' on every line or on none",
     ),
-    ('{"id": 7, "vector": [1, 2, 3]}\n', "id: expected a text that is not empty, got 7"),
+    ('{"id": 7, "vector": [1, 2, 3]}\n', "id: expected an id that is a text, got 7"),
+    (
+        '{"id": "a", "vector": [1, 2, 3], "vector": [3, 2, 1]}\n',
+        "each field once, got 'vector' twice",
+    ),
+    ('{"id": "a", "text": "x", "title": 5}\n', r"title: expected a text, got 5 \(.*line 1\)"),
+    ('{"id": "a", "text": "x"}\n', "passages: expected vectors, as in anchors, got texts"),
+    (f'{{"id": "a", "vector": [1, {"9" * 400}, 3]}}\n', "finite float32 numbers"),
     ('{"id": "a", "text": "   "}\n', "passages.text: expected a text that is not blank"),
     ('{"id": "a", "text": "\\udbc0"}\n', r"passages.text: expected valid Unicode.*line 1\)"),
-    (b'{"id": "a", "text": "\xff"}\n', r"passages: expected UTF-8, got byte 0xff \(.*line 1\)"),
+    (
+        b'{"id": "a", "text": "\xff"}\n',
+        r"passages: expected text in UTF-8, got byte 0xff .*\(.*line 1\)",
+    ),
 ]
 
 
@@ -62,12 +72,12 @@ def test_a_bad_line_is_one_clean_message_and_exit_2(files, tmp_path, capsys, con
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("score nowhere.jsonl --anchors {anchors}", "a file that exists"),
+        ("score nowhere.jsonl --anchors {anchors}", "passages: expected a file that can be read"),
         ("score {passages}", "--anchors, --axis: expected one of the two, got neither"),
         ("score {passages} --anchors {anchors} --method svd", "--method: expected 'pca' or"),
         ("score {passages} --axis {passages}", "axis: expected an axis file"),
         ("score {passages} --anchors {anchors} -o no/x", "output: expected a folder that exists"),
-        ("score {passages} --anchors {anchors} --penalty 0", "penalty: expected"),
+        ("score {passages} --anchors {anchors} --method ridge --penalty 0", "penalty: expected"),
         ("filter {queries} --anchors {anchors} --k 0", "k: expected an integer"),
         ("filter {queries} --anchors {anchors} --gate 2", "gate: expected"),
         ("filter {queries} --anchors {anchors} --side top", "side: expected"),
@@ -81,6 +91,28 @@ def test_a_bad_line_is_one_clean_message_and_exit_2(files, tmp_path, capsys, con
             "--kappa, --kappa-points: expected one of the two",
         ),
         ("filter {queries} --anchors {anchors} --preset x", "--preset: expected"),
+        (
+            "filter {queries} --anchors {anchors} --gate .1 --permutations 9223372036854775807",
+            "--permutations: expected an integer from 1 to 1000000",
+        ),
+        (
+            "filter {queries} --anchors {anchors} --permutations 99",
+            "--permutations: expected no such option without --gate",
+        ),
+        (
+            "filter {queries} --anchors {anchors} --seed 1",
+            "--seed: expected no such option without --gate",
+        ),
+        ("filter {queries} --anchors {anchors} --k 99999999999999999999", "k: expected an integer"),
+        (
+            "filter {queries} --anchors {anchors} --min-kept 99999999999999999999",
+            "min_kept: expected an integer",
+        ),
+        (
+            "score {passages} --anchors {anchors} --penalty 2",
+            "--penalty: expected no such option with --method pca",
+        ),
+        ("score {passages} --axis a.json --method pca", "--method: expected no such option"),
         ("filter {passages} --anchors {anchors}", "candidates: expected a list"),
         ("demo --topic cats --out {out}", "topics: expected 'basicincome' or"),
         ("demo --encoder no-such-model-anywhere --out {out}", "no-such-model-anywhere"),

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from epibias._plain import first_difference
 from epibias.defenses import MMR, BiasDef, NoDefense
 from epibias.errors import InputError
-from epibias.experiment.plan import check_topics, demo_plan, first_difference
+from epibias.experiment.plan import check_topics, demo_plan
 
 
 def test_the_demo_runs_what_the_issue_asks_for():

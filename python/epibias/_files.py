@@ -127,7 +127,7 @@ def sync_folder(path: Path | str) -> None:
     """Make a rename durable, where the system lets a folder be synced."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
-    except OSError:  # Windows does not open folders
+    except OSError:  # a folder that may be written but not read
         return
     try:
         os.fsync(descriptor)

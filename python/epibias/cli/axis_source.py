@@ -1,64 +1,112 @@
 """Where `score` and `filter` get their polarization axis: anchors, or an axis saved before.
 
-Owns the axis file (JSON, mode 0600, because it holds a vector) and the encoder that both commands
-load when lines hold texts.
+Owns the encoder that both commands load when lines hold texts, and sees to it that everything of
+one call comes from one source: one encoder, or vectors throughout.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from epibias import _files
+from epibias._plain import finite_or_none
 from epibias._validate import Float32Array
 from epibias.cli import jsonl
-from epibias.cli.console import progress_bar
-from epibias.corpus import Corpus
-from epibias.encoder import SentenceTransformerEncoder
+from epibias.cli.console import progress_bar, say
+from epibias.encoder import SentenceTransformerEncoder, encode_in_batches
 from epibias.errors import InputError
-from epibias.experiment.inputs import encode_in_batches
 from epibias.polarization import METHODS, PolarizationAxis
+from epibias.polarization.axis_file import (
+    VECTORS,
+    EncoderIdentity,
+    SavedAxis,
+    read_axis,
+    write_axis,
+)
 
-AXIS_FORMAT = "epibias-axis-1"
+DEFAULT_METHOD, DEFAULT_PENALTY = "pca", 1.0
+TEXTS = "texts"
 
 
 class LazyEncoder:
-    """Loads the encoder when the first text comes; lines of vectors never need one."""
+    """Loads the encoder when the first text comes; lines of vectors never need one.
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    Parameters
+    ----------
+    name : str
+        A SentenceTransformer by name or path.
+    cache : bool
+        Whether embeddings are kept on disk.
+    """
+
+    def __init__(self, name: str, *, cache: bool = True) -> None:
+        self.name, self.cache = name, cache
         self._encoder: SentenceTransformerEncoder | None = None
+        self._kind: tuple[str, str] | None = None  # "texts" or "vectors", and who came first
+        self._saved: SavedAxis | None = None
+
+    @property
+    def identity(self) -> EncoderIdentity:
+        """What the rows of this call come from, for an axis file."""
+        return VECTORS if self._encoder is None else dict(self._encoder.identity)
+
+    def expect(self, saved: SavedAxis) -> None:
+        """Refuse from now on whatever does not come from the encoder of a saved axis."""
+        self._saved = saved
 
     def passages(self, lines: Sequence[jsonl.Line], argument: str) -> Float32Array:
         """Embed the lines' vectors or texts, float32 `[n_lines, dim]`."""
         if jsonl.holds_vectors(lines, argument):
-            return jsonl.vectors(lines, argument)
-        found = jsonl.passages(lines, argument)
-        texts = list(Corpus(found).texts)
-        return self._encode(texts, "passages", f"encoding {argument}")
+            return self._given(jsonl.vectors(lines, argument), argument)
+        return self._encode(jsonl.encoded_texts(lines, argument), "passages", argument)
 
     def queries(self, lines: Sequence[jsonl.Line]) -> Float32Array:
         """Embed the lines' `query_vector` or `query`, float32 `[n_lines, dim]`."""
         if jsonl.holds_vectors(lines, "queries", "query_vector"):
-            return jsonl.vectors(lines, "queries", "query_vector")
-        texts = [jsonl.field(line, "query", str, "a text") for line in lines]
-        for text, line in zip(texts, lines, strict=True):
-            if not text.strip():
-                raise InputError("query", "a text that is not blank", repr(text), line.where)
-        return self._encode(texts, "queries", "encoding queries")
+            return self._given(jsonl.vectors(lines, "queries", "query_vector"), "queries")
+        texts = [jsonl.text(line, "query") for line in lines]
+        return self._encode(texts, "queries", "queries")
 
-    def _encode(self, texts: list[str], role: str, description: str) -> Float32Array:
-        if self._encoder is None:
-            self._encoder = SentenceTransformerEncoder(self.name, progress=False)
+    def _given(self, rows: Float32Array, argument: str) -> Float32Array:
+        self._settle(VECTORS, argument)
+        if self._saved is not None:
+            self._saved.check_encoder(VECTORS)
+        return rows
+
+    def _encode(self, texts: list[str], role: str, argument: str) -> Float32Array:
+        self._settle(TEXTS, argument)
+        encoder = self._load()
+        if self._saved is not None:
+            self._saved.check_encoder(encoder.identity)
+        distinct = {text: row for row, text in enumerate(dict.fromkeys(texts))}
         with progress_bar() as progress:
-            task = progress.add_task(description, total=len(texts))
-            return encode_in_batches(
-                self._encoder, texts, role, lambda done: progress.advance(task, done)
+            task = progress.add_task(f"encoding {argument}", total=len(distinct))
+            rows = encode_in_batches(
+                encoder, list(distinct), role, lambda done: progress.advance(task, done)
             )
+        return np.ascontiguousarray(rows[[distinct[text] for text in texts]])
+
+    def _load(self) -> SentenceTransformerEncoder:
+        if self._encoder is None:
+            self._encoder = SentenceTransformerEncoder(self.name, cache=self.cache, progress=False)
+            if self.cache:
+                from epibias.encoder.cache import default_folder
+
+                say(
+                    f"epibias: the embeddings of these texts are kept in {default_folder()}; "
+                    "--no-cache keeps none"
+                )
+        return self._encoder
+
+    def _settle(self, kind: str, argument: str) -> None:
+        """Refuse vectors beside texts: nobody knows whether they are of the same encoder."""
+        if self._kind is None:
+            self._kind = kind, argument
+        elif self._kind[0] != kind:
+            raise InputError(argument, f"{self._kind[0]}, as in {self._kind[1]}", kind)
 
 
 def axis_of_options(
@@ -66,9 +114,9 @@ def axis_of_options(
     axis_file: str | None,
     encoder: LazyEncoder,
     *,
-    method: str,
-    penalty: float,
-    center: bool,
+    method: str | None,
+    penalty: float | None,
+    center: bool | None,
 ) -> tuple[PolarizationAxis, list[str | None]]:
     """Fit the axis on an anchors file, or read a saved one.
 
@@ -83,26 +131,29 @@ def axis_of_options(
         found = "neither" if anchors is None else "both"
         raise InputError("--anchors, --axis", "one of the two", found)
     if axis_file is not None:
-        for option, changed in (
-            ("--method", method != "pca"),
-            ("--penalty", penalty != 1.0),
-            ("--center", center),
-        ):
-            if changed:
+        given = {"--method": method, "--penalty": penalty, "--center": center}
+        for option, value in given.items():
+            if value is not None:
                 raise InputError(option, "no such option with --axis", "one; the axis has its own")
-        return read_axis(axis_file), [None]
+        saved = read_axis(axis_file)
+        encoder.expect(saved)
+        return saved.axis, [None]
     assert anchors is not None  # noqa: S101 (for the type checker; checked above)
-    lines = jsonl.read_lines(anchors, "anchors")
+    method = DEFAULT_METHOD if method is None else method
     if method not in METHODS:
         raise InputError("--method", " or ".join(map(repr, METHODS)), repr(method))
+    if penalty is not None and method != "ridge":
+        raise InputError("--penalty", f"no such option with --method {method}", repr(penalty))
+    lines = jsonl.read_lines(anchors, "anchors")
     rows = encoder.passages(lines, "anchors")
     stances = _stances(lines)
-    topics = [line.fields.get("topic") for line in lines]
+    topics = _topics(lines)
     names = list(dict.fromkeys(topics))
-    if None in names and len(names) > 1:
-        line = lines[topics.index(None)]
-        raise InputError("anchors", "'topic' on every line or on none", "none", line.where)
-    options: dict[str, Any] = {"method": method, "penalty": penalty, "center": center}
+    options: dict[str, Any] = {
+        "method": method,
+        "penalty": DEFAULT_PENALTY if penalty is None else penalty,
+        "center": bool(center),
+    }
     if len(names) == 1:
         return PolarizationAxis.fit(rows, stances, **options), names
     members = [np.array([topic == name for topic in topics]) for name in names]
@@ -117,9 +168,9 @@ def describe(axis: PolarizationAxis, names: Sequence[str | None]) -> list[dict[s
         {
             "topic": names[number],
             "method": one.method,
-            "validity": _number(one.validity),
-            "explained_variance_ratio": _number(one.explained_variance_ratio),
-            "relative_gap": _number(one.relative_gap),
+            "validity": finite_or_none(one.validity),
+            "explained_variance_ratio": finite_or_none(one.explained_variance_ratio),
+            "relative_gap": finite_or_none(one.relative_gap),
             "n_anchors": int(one.n_anchors),
         }
         for number, one in ((i, axis.topic(i)) for i in range(axis.n_topics))
@@ -143,52 +194,20 @@ def summary(described: dict[str, Any]) -> str:
     )
 
 
-def save_axis(axis: PolarizationAxis, path: str) -> None:
-    """Write one topic's axis to a JSON file, mode 0600."""
-    if axis.n_topics != 1:
-        raise InputError("--save-axis", "anchors of one topic", f"{axis.n_topics} topics")
+def save_axis(axis: PolarizationAxis, path: str, encoder: LazyEncoder) -> None:
+    """Write one topic's axis and the identity of its encoder to a JSON file, mode 0600."""
     if not Path(path).parent.is_dir():
         raise InputError("--save-axis", "a folder that exists", repr(str(Path(path).parent)))
-    fields = {name: _number(getattr(axis, name)) for name in _AXIS_NUMBERS}
-    vector = [jsonl.plain(value) for value in axis.axis]
-    record = {"format": AXIS_FORMAT, "method": axis.method, "normalize": axis.normalize}
-    record |= {"n_anchors": int(axis.n_anchors), **fields, "axis": vector}
-    _files.write_text(Path(path), json.dumps(record, allow_nan=False) + "\n")
+    write_axis(axis, path, encoder.identity)
 
 
-def read_axis(path: str) -> PolarizationAxis:
-    """Read an axis that `save_axis` wrote."""
-    (line, *rest) = jsonl.read_lines(path, "axis")
-    if rest or line.fields.get("format") != AXIS_FORMAT:
-        found = repr(line.fields.get("format")) if not rest else "several lines"
-        raise InputError("axis", f"an axis file of format {AXIS_FORMAT!r}", found, path)
-    vector = jsonl.vector(line, "axis", "axis")
-    length = float(np.sqrt(np.sum(vector.astype(np.float64) ** 2)))
-    if abs(length - 1) > 1e-5:
-        raise InputError("axis", "a vector of length 1", f"length {length:.6f}", path)
-    numbers: dict[str, Any] = {}
-    for name, empty in _AXIS_NUMBERS.items():
-        value = line.fields.get(name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise InputError(name, "a number or null", repr(value)[:60], path)
-        numbers[name] = empty if value is None else float(value)
-    return PolarizationAxis(
-        axis=vector,
-        method=str(jsonl.field(line, "method", str, "a method")),
-        normalize=line.fields.get("normalize") is not False,
-        n_anchors=jsonl.field(line, "n_anchors", int, "a number of anchors"),
-        **numbers,
-    )
-
-
-# Numbers of an axis file, and what null stands for.
-_AXIS_NUMBERS: dict[str, float | None] = {
-    "explained_variance_ratio": float("nan"),
-    "relative_gap": float("nan"),
-    "validity": None,
-    "neutral_centre": float("nan"),
-    "mean_anchor_score": 0.0,
-}
+def _topics(lines: Sequence[jsonl.Line]) -> list[str | None]:
+    if not any("topic" in line.fields for line in lines):
+        return [None] * len(lines)
+    for line in lines:
+        if "topic" not in line.fields:
+            raise InputError("anchors", "'topic' on every line or on none", "none", line.where)
+    return [jsonl.text(line, "topic") for line in lines]
 
 
 def _stances(lines: Sequence[jsonl.Line]) -> Any:  # noqa: ANN401
@@ -200,7 +219,3 @@ def _stances(lines: Sequence[jsonl.Line]) -> Any:  # noqa: ANN401
         raise InputError("anchors", "'stance' on every line or on none", "none", line.where)
     values = [jsonl.field(line, "stance", (int, float), "a number") for line in lines]
     return np.asarray(values, dtype=np.float64)
-
-
-def _number(value: Any) -> float | None:  # noqa: ANN401
-    return None if value is None or not np.isfinite(value) else float(value)

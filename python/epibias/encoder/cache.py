@@ -38,7 +38,7 @@ _SCHEMA = (
 _SELECT = "SELECT key, vector, truncated, digest FROM embeddings WHERE key IN"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CachedEmbeddings:
     """What a cache knew of the keys it was asked for.
 
@@ -55,6 +55,9 @@ class CachedEmbeddings:
     positions: Int64Array
     embeddings: Float32Array
     truncated: NDArray[np.bool_]
+
+    def __repr__(self) -> str:
+        return f"CachedEmbeddings({len(self.positions)} found)"
 
 
 class EmbeddingCache:
@@ -266,9 +269,7 @@ def default_folder() -> Path:
     own = os.environ.get("EPIBIAS_CACHE")
     if own:
         return Path(own).expanduser() / "embeddings"
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
+    if sys.platform == "darwin":
         base = Path.home() / "Library" / "Caches"
     else:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

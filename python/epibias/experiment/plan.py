@@ -6,7 +6,6 @@ nothing; the order here is the order of every table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,30 +181,6 @@ def demo_plan(k: int = 5, pool_factor: int = 4, seed: int = 0) -> Plan:
         NamedDefense("biasdef-auto", "BiasDef side auto", BiasDef(k=k, side="auto")),
     )
     return Plan(k, pool_factor, seed, defenses, demo_attacks())
-
-
-def first_difference(
-    recorded: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = ""
-) -> tuple[str, Any, Any] | None:
-    """First field, by dotted name, in which two settings differ, with both values.
-
-    Examples
-    --------
-    >>> first_difference({"k": 5, "encoder": {"dim": 3}}, {"k": 5, "encoder": {"dim": 4}})
-    ('encoder.dim', 3, 4)
-    """
-    for name in dict.fromkeys([*wanted, *recorded]):
-        label = f"{prefix}{name}"
-        if name not in recorded or name not in wanted:
-            return label, recorded.get(name, "nothing"), wanted.get(name, "nothing")
-        old, new = recorded[name], wanted[name]
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            inner = first_difference(old, new, f"{label}.")
-            if inner is not None:
-                return inner
-        elif old != new:
-            return label, old, new
-    return None
 
 
 def check_topics(available: list[str], wanted: list[str] | None) -> list[str]:

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from epibias import _files
+from epibias._plain import first_difference
 from epibias.errors import InputError
 from epibias.experiment import raw
 from epibias.experiment.manifest import FORMAT, now, settings_hash
-from epibias.experiment.plan import first_difference
 
 PARTS = ("parts/*.parquet", "parts/*.damaged")
 # Everything a run writes; `overwrite` removes these and nothing else. The marker goes first, the

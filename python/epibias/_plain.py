@@ -1,0 +1,119 @@
+"""Values on their way to JSON and into messages.
+
+Owns two promises: numbers come back from JSON as they were, and a message tells enough to find the
+fault but never a vector or a whole text (both are private, and messages end up in logs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sized
+from typing import Any
+
+import numpy as np
+
+from epibias._validate import Float32Array
+from epibias.errors import InputError
+
+LONGEST_SHOWN = 60
+
+
+def described(value: object) -> str:
+    """Describe a value: itself if it is a short text, a number or None; else type and length.
+
+    Examples
+    --------
+    >>> described("top"), described(3), described([0.25] * 384), described({"a": 1})
+    ("'top'", '3', 'list of length 384', 'dict of length 1')
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        # An endless integer cannot even be turned into text.
+        is_short = not isinstance(value, int) or value.bit_length() <= 64
+        text = repr(value) if is_short else "an integer of more than 64 bits"
+        if len(text) <= LONGEST_SHOWN:
+            return text
+    kind = type(value).__name__
+    return f"{kind} of length {len(value)}" if isinstance(value, Sized) else kind
+
+
+def first_difference(
+    recorded: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = ""
+) -> tuple[str, Any, Any] | None:
+    """First field, by dotted name, in which two settings differ, with both values.
+
+    Examples
+    --------
+    >>> first_difference({"k": 5, "encoder": {"dim": 3}}, {"k": 5, "encoder": {"dim": 4}})
+    ('encoder.dim', 3, 4)
+    """
+    for name in dict.fromkeys([*wanted, *recorded]):
+        label = f"{prefix}{name}"
+        if name not in recorded or name not in wanted:
+            return label, recorded.get(name, "nothing"), wanted.get(name, "nothing")
+        old, new = recorded[name], wanted[name]
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            inner = first_difference(old, new, f"{label}.")
+            if inner is not None:
+                return inner
+        elif old != new:
+            return label, old, new
+    return None
+
+
+def finite_or_none(value: Any) -> float | None:  # noqa: ANN401  any number, or None
+    """Give a number as a float; None where it is not finite, or is None.
+
+    Examples
+    --------
+    >>> finite_or_none(np.float64(0.5)), finite_or_none(float("nan")), finite_or_none(None)
+    (0.5, None, None)
+    """
+    return None if value is None or not np.isfinite(value) else float(value)
+
+
+def shortest(value: np.float32 | float) -> float | None:
+    """Give the shortest decimal that reads back as this float32; None where it is not finite.
+
+    Examples
+    --------
+    >>> shortest(np.float32(0.1)), float(np.float32(0.1))
+    (0.1, 0.10000000149011612)
+    """
+    return float(str(np.float32(value))) if np.isfinite(value) else None
+
+
+def vector_of_json(argument: str, values: object, where: str | None = None) -> Float32Array:
+    """Read a vector, float32 `[dim]`: a list of finite numbers, not all zero.
+
+    Raises
+    ------
+    InputError
+        The place of the first value that is no number or does not fit in float32.
+
+    Examples
+    --------
+    >>> vector_of_json("vector", [1, 0.5])
+    array([1. , 0.5], dtype=float32)
+    """
+    if not isinstance(values, list):
+        raise InputError(argument, "a list of numbers", described(values), where)
+    if not values:
+        raise InputError(argument, "at least one number", "an empty list", where)
+    for place, value in enumerate(values):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            found = f"{type(value).__name__} at place {place}"
+            raise InputError(argument, "a list of numbers", found, where)
+    with np.errstate(over="ignore"):
+        row = np.array([_as_float(value) for value in values]).astype(np.float32)
+    if not np.isfinite(row).all():
+        place = int(np.flatnonzero(~np.isfinite(row))[0])
+        raise InputError(argument, "finite float32 numbers", f"another at place {place}", where)
+    if not row.any():
+        raise InputError(argument, "a vector that is not zero", "zeros", where)
+    return row
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond every float
+        return float("inf")

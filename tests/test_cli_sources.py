@@ -1,0 +1,204 @@
+"""Where lines, axes and embeddings of a command come from, and what of them is kept or shown."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from cli_files import (
+    ANCHORS,
+    candidates,
+    command_files,  # noqa: F401 (the fixture "files")
+    fake_in_commands,  # noqa: F401 (the fixture "fake")
+    write,
+)
+from epibias.cli import main
+from fake_encoder import FakeEncoder
+
+TEXT_ANCHORS = [{"text": f"good fine great {i}", "stance": 1} for i in range(3)] + [
+    {"text": f"bad poor awful {i}", "stance": -1} for i in range(3)
+]
+GATED = ["--gate", "1", "--permutations", "99", "--k", "3", "--method", "ridge", "--json"]
+
+
+def gated_p_values(capsys, queries, anchors):
+    assert main(["filter", queries, "--anchors", anchors, *GATED]) == 0
+    found = json.loads(capsys.readouterr().out)["queries"]
+    return {query["query_id"]: query["p_value"] for query in found}
+
+
+def test_a_p_value_depends_on_the_query_not_on_its_line(files, tmp_path, capsys):
+    queries = [
+        {"query_id": f"q{i}", "query_vector": [1, 0.1, 0], "candidates": candidates(20, 5)}
+        for i in range(6)
+    ]
+    first = gated_p_values(capsys, write(tmp_path / "q.jsonl", queries), files["anchors"])
+    # The same candidates, so only the keys of the shuffles differ: if they did not, all were equal.
+    assert len(set(first.values())) > 1
+    for some in (queries[::-1], queries[3:4], queries[2:]):
+        again = gated_p_values(capsys, write(tmp_path / "q.jsonl", some), files["anchors"])
+        assert again == {query["query_id"]: first[query["query_id"]] for query in some}
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ((7, "b"), "query_id: expected an id that is a text, got 7"),
+        (([0.125] * 9, "b"), "query_id: expected an id that is a text, got list of length 9"),
+        (("", "b"), "query_id: expected an id without control characters"),
+        (("a", "a"), "query_id: expected each id once, got 'a' again"),
+    ],
+)
+def test_a_query_id_is_a_text_and_stands_once(files, tmp_path, capsys, ids, message):
+    queries = [
+        {"query_id": one, "query_vector": [1, 0, 0], "candidates": candidates()} for one in ids
+    ]
+    path = write(tmp_path / "q.jsonl", queries)
+    assert main(["filter", path, "--anchors", files["anchors"]]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("fake")
+def test_two_queries_may_have_a_candidate_in_common(tmp_path, capsys):
+    some = [{"id": f"c{i}", "text": f"good thing {i}"} for i in range(6)]
+    queries = [
+        {"query_id": f"q{i}", "query": f"is thing {i} good", "candidates": some} for i in range(2)
+    ]
+    arguments = ["filter", write(tmp_path / "q.jsonl", queries), "--json", "--preset", "bare"]
+    anchors = write(tmp_path / "a.jsonl", TEXT_ANCHORS)
+    assert main([*arguments, "--anchors", anchors, "--method", "mean_difference"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["queries"]
+    assert {one["id"] for one in first["selected"] + first["dropped"]} <= {c["id"] for c in some}
+    assert second["n_selected"] > 0
+
+
+def test_side_auto_needs_a_neutral_centre(files, tmp_path, capsys):
+    axis = tmp_path / "axis.json"
+    saved = ["--anchors", files["anchors"], "--method", "ridge", "--save-axis", str(axis)]
+    assert main(["score", files["passages"], *saved]) == 0
+    auto = ["filter", files["queries"], "--axis", str(axis), "--side", "auto"]
+    assert main(auto) == 0
+    record = json.loads(axis.read_text(encoding="utf-8"))
+    axis.write_text(json.dumps({**record, "neutral_centre": None}), encoding="utf-8")
+    capsys.readouterr()
+    assert main(auto) == 2
+    assert "--side: expected an axis with a neutral centre" in capsys.readouterr().err
+    assert main(auto[:-2]) == 0
+
+
+@pytest.mark.usefixtures("fake")
+def test_an_axis_is_refused_for_passages_of_another_encoder(files, tmp_path, capsys, monkeypatch):
+    texts = write(tmp_path / "t.jsonl", [{"id": "t", "text": "good word"}])
+    of_texts, of_vectors = str(tmp_path / "texts.json"), str(tmp_path / "vectors.json")
+    anchors = write(tmp_path / "a.jsonl", TEXT_ANCHORS)
+    assert main(["score", texts, "--anchors", anchors, "--save-axis", of_texts]) == 0
+    assert main(["score", texts, "--axis", of_texts]) == 0
+    assert (
+        main(["score", files["passages"], "--anchors", files["anchors"], "--save-axis", of_vectors])
+        == 0
+    )
+    capsys.readouterr()
+    assert main(["score", files["passages"], "--axis", of_texts]) == 2
+    assert "encoder: expected texts, by 'fake', as the axis" in capsys.readouterr().err
+    assert main(["score", texts, "--axis", of_vectors]) == 2
+    assert "encoder: expected vectors, as the axis" in capsys.readouterr().err
+    monkeypatch.setattr(FakeEncoder, "identity", {"name": "fake", "dim": 48, "revision": "2"})
+    assert main(["score", texts, "--axis", of_texts]) == 2
+    assert "encoder.revision: expected 'nothing', as the axis" in capsys.readouterr().err
+    assert main(["score", texts, "--anchors", files["anchors"]]) == 2
+    assert "passages: expected vectors, as in anchors, got texts" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("options", "kept"), [([], True), (["--no-cache"], False)])
+def test_where_embeddings_are_kept_is_said_or_nothing_is_kept(
+    tmp_path, capsys, monkeypatch, options, kept
+):
+    from epibias.cli import axis_source
+    from epibias.encoder.cache import default_folder
+
+    asked = []
+
+    def load(name, *, cache, progress):
+        asked.append(cache)
+        return FakeEncoder()
+
+    monkeypatch.setattr(axis_source, "SentenceTransformerEncoder", load)
+    texts = write(tmp_path / "t.jsonl", [{"id": "t", "text": "good word"}])
+    anchors = write(tmp_path / "a.jsonl", TEXT_ANCHORS)
+    assert main(["score", texts, "--anchors", anchors, *options]) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "kept in" in line]
+    assert asked == [kept]
+    assert len(said) == kept
+    assert all(str(default_folder()) in line for line in said)
+
+
+def test_vectors_alone_say_nothing_of_a_cache(files, capsys):
+    assert main(["score", files["passages"], "--anchors", files["anchors"]]) == 0
+    assert "kept in" not in capsys.readouterr().err
+
+
+def test_doctor_names_the_cache_and_its_size(tmp_path, capsys, monkeypatch):
+    from epibias.encoder.cache import EmbeddingCache, text_key
+
+    monkeypatch.setenv("EPIBIAS_CACHE", str(tmp_path))
+    cache = EmbeddingCache(None, {"model": "m"}, dim=2)
+    cache.put([text_key("a")], np.ones((1, 2), np.float32), np.array([False]))
+    assert main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["cache"]
+    assert found["folder"] == str(tmp_path / "embeddings")
+    assert found["n_files"] >= 1
+    assert found["bytes"] >= cache.path.stat().st_size > 0
+
+
+SECRET, WORDS = 0.123456, "the merger is agreed and nobody outside this room may know of it yet"
+LEAKY = [
+    '{{"id": {vector}, "vector": [1, 2, 3]}}',
+    '{{"id": "a", "vector": {{"x": {vector}}}}}',
+    '{{"id": "a", "text": {vector}}}',
+    '{{"id": "a", "text": "x", "title": {vector}}}',
+    '{{"id": "a", "vector": [1, 2, {vector}]}}',
+    '{{"id": "a", "vector": "{words}"}}',
+    '{{"id": "a", "text": "{words}", "title": 3}}',
+    '{{"id": "a", "text": "{words}", ',
+    '{{"id": "a", "vector": {vector}, ',
+    '"{words}"',
+    "{vector}",
+    "{words}",
+]
+
+
+@pytest.mark.usefixtures("fake")
+@pytest.mark.parametrize("line", LEAKY)
+def test_no_message_repeats_a_vector_or_a_text(files, tmp_path, capsys, line):
+    content = line.format(vector=json.dumps([SECRET] * 8), words=WORDS)
+    path = tmp_path / "bad.jsonl"
+    path.write_text(content + "\n", encoding="utf-8")
+    anchors = write(tmp_path / "a.jsonl", TEXT_ANCHORS)
+    for option in (["--anchors", files["anchors"]], ["--anchors", anchors]):
+        assert main(["score", str(path), *option]) == 2
+    assert main(["score", files["passages"], "--axis", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert str(SECRET) not in error
+    assert "merger" not in error
+
+
+def test_a_byte_order_mark_on_stdin_is_taken(files, capsys, monkeypatch):
+    class Stdin:
+        buffer = io.BytesIO(b'\xef\xbb\xbf{"_id": "p", "vector": [1, 0.5, 0]}\r\n\r\n')
+
+    monkeypatch.setattr(sys, "stdin", Stdin)
+    assert main(["score", "-", "--anchors", files["anchors"]]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == "p"
+    Stdin.buffer = io.BytesIO(b'{"id": "p", "id": "q", "vector": [1, 0.5, 0]}\n')
+    assert main(["score", "-", "--anchors", files["anchors"]]) == 2
+    assert "each field once, got 'id' twice (stdin, line 1)" in capsys.readouterr().err
+
+
+def test_anchors_name_their_topic_in_words(tmp_path, files, capsys):
+    anchors = write(tmp_path / "a.jsonl", [{**one, "topic": 5} for one in ANCHORS])
+    assert main(["filter", files["queries"], "--anchors", anchors]) == 2
+    assert "topic: expected a text, got 5" in capsys.readouterr().err
