@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from epibias import _validate
-from epibias._plain import described, shortest
+from epibias._plain import described, finite_or_none, shortest
 from epibias.cli import options
 from epibias.cli.console import guarded, json_text, say, write_output
 from epibias.errors import InputError
@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from epibias.pool import CandidatePool
     from epibias.selection import Selection
 
-ONLY_PRINTED = {"tau", "n_thresholds", "floor"}
-ONLY_SPLITS = {
-    "criterion", "gate", "side", "mitigation", "min_kept", "min_side", "slack", "kappa",
-    "kappa_points", "permutations", "seed",
-}  # fmt: skip
 # More are a mistake, and a run over them would hardly end.
 MAX_PERMUTATIONS = 1_000_000
 
@@ -69,8 +64,6 @@ def filter_candidates(
     as_json: bool = typer.Option(False, "--json", help="One JSON document instead of JSONL."),
 ) -> None:
     """Select k candidates of each query with BiasDef; say which were dropped and where it split."""
-    import numpy as np
-
     from epibias.cli import axis_source, jsonl
 
     defense = _defense(
@@ -99,15 +92,9 @@ def filter_candidates(
     fitted, names = axis_source.axis_of_options(
         anchors, axis, lazy, method=method, penalty=penalty, center=center
     )
-    if defense.side == "auto" and not all(
-        np.isfinite(fitted.topic(number).neutral_centre) for number in range(fitted.n_topics)
-    ):
-        raise InputError("--side", "an axis with a neutral centre, for auto", "null in it", axis)
     pool, ids = _pool(lines, query_ids, lazy, fitted, names, k)
     selection = defense.select(pool)
     records = [_record(query_ids[row], row, pool, selection, ids[row]) for row in range(len(lines))]
-    if defense.gate is None:  # no test was made: the 1 of the diagnostics would look like one
-        records = [{**record, "p_value": None} for record in records]
     axes = axis_source.describe(fitted, names)
     if as_json:
         document = {"defense": defense.parameters(), "axes": axes, "queries": records}
@@ -120,9 +107,10 @@ def filter_candidates(
 
 def _defense(preset: str, k: int, **settings: Any) -> BiasDef:  # noqa: ANN401
     """Build the preset with the options that were given; one it does not read is refused."""
-    from dataclasses import replace
+    from dataclasses import asdict, replace
 
     from epibias.defenses import BiasDef
+    from epibias.defenses.biasdef_parameters import unread_parameters
 
     builders = {"default": BiasDef, "bare": BiasDef.bare, "printed": BiasDef.printed}
     if preset not in builders:
@@ -130,17 +118,22 @@ def _defense(preset: str, k: int, **settings: Any) -> BiasDef:  # noqa: ANN401
     given = {name: value for name, value in settings.items() if value is not None}
     if "permutations" in given:
         _validate.integer("--permutations", given["permutations"], low=1, high=MAX_PERMUTATIONS)
-    unread = ONLY_SPLITS if preset == "printed" else ONLY_PRINTED
-    for name in sorted(given.keys() & unread):
-        raise InputError(_option(name), f"no such option with --preset {preset}", repr(given[name]))
-    for name in ("permutations", "seed"):
-        if name in given and "gate" not in given:
-            raise InputError(_option(name), "no such option without --gate", repr(given[name]))
     if given.keys() >= {"kappa", "kappa_points"}:
         raise InputError("--kappa, --kappa-points", "one of the two", "both")
     if "kappa" in given:
         given["kappa_points"] = None
-    return replace(builders[preset](k=k), **given)
+    base = builders[preset](k=k)
+    unread = unread_parameters({**asdict(base), **given})
+    for name in given:
+        if name in unread and given[name] is not None:
+            reason = unread[name]
+            if reason.startswith("rule="):
+                reason = f"--preset {preset}"
+            expected = f"no such option with {reason}"
+            if reason == "gate=None":
+                expected = "no such option without --gate"
+            raise InputError(_option(name), expected, repr(given[name]))
+    return replace(base, **given)
 
 
 def _option(name: str) -> str:
@@ -231,7 +224,7 @@ def _record(
         "side": str(diagnostics["side"]),
         "n_kept": int(diagnostics["n_kept"]),
         "divergence": float(diagnostics["divergence"]),
-        "p_value": float(diagnostics["p_value"]),
+        "p_value": finite_or_none(diagnostics["p_value"]),
         "n_selected": n_selected,
         "short": n_selected < pool.k,
     }

@@ -22,15 +22,16 @@ from epibias.polarization.axis import METHODS, PolarizationAxis
 
 FORMAT = "epibias-axis-1"
 VECTORS = "vectors"  # in place of an encoder: the anchors came as vectors
-# What null stands for; a number without an entry here must be there.
+# Numbers of the file, and what null stands for.
 _NUMBERS: dict[str, float | None] = {
     "explained_variance_ratio": float("nan"),
     "relative_gap": float("nan"),
     "validity": None,
-    "neutral_centre": float("nan"),
-    "mean_anchor_score": 0.0,
+    "neutral_centre": None,
+    "mean_anchor_score": None,
 }
-_NEVER_NULL = {"mean_anchor_score"}
+# Whatever an axis was fitted on, it has these; without a centre, side="auto" would judge nothing.
+_NEVER_NULL = {"neutral_centre", "mean_anchor_score"}
 _FIELDS = ("format", "method", "normalize", "n_anchors", "encoder", *_NUMBERS, "axis")
 # They change the last bits of an embedding, not its meaning: an axis may move between machines.
 _ONLY_LAST_BITS = ("device", "libraries")
