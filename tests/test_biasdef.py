@@ -273,3 +273,18 @@ def test_scale_of_the_scores_does_not_matter(seed, scale):
         make_pool([x], [y * factor], neutral_centres=np.array([0.02 * float(factor)]))
     )
     assert one[0].tolist() == two[0].tolist()
+
+
+@pytest.mark.parametrize("side", ["right", "auto"])
+def test_the_kept_lie_below_the_threshold_or_where_left_was_dropped_above_it(side):
+    rng = np.random.default_rng(0)
+    pool = make_pool(*random_lists(rng, 120, low=5, high=30), neutral_centres=np.zeros(120))
+    chosen = BiasDef(5, side=side).select(pool)
+    for query in range(120):
+        threshold = chosen.diagnostics["threshold"][query]
+        x = pool[query].similarities
+        left_dropped = chosen.diagnostics["side"][query] == "left"
+        expected = np.flatnonzero(x >= threshold if left_dropped else x < threshold)
+        assert chosen.kept[query].tolist() == expected.tolist()
+    seen = set(chosen.diagnostics["side"].tolist())
+    assert seen == ({"right", "none"} if side == "right" else {"left", "right", "none"})

@@ -116,7 +116,7 @@ def test_a_chain_runs_each_on_what_is_left():
     first, second = BiasDef(8, min_kept=4), MMR(3)
     chosen = Chain([first, second]).select(pool)
     after_first = first.select(pool)
-    alone = second.select(pool.restrict(after_first))
+    alone = second.select(pool.restrict(after_first.kept))
     for query in range(3):
         assert chosen[query].tolist() == alone[query].tolist()
         assert chosen.dropped[query].tolist() == after_first.dropped[query].tolist()
@@ -134,12 +134,77 @@ def test_a_chain_of_filters_collects_what_each_dropped():
     chain = Chain([BiasDef(12), BiasDef(5, criterion="mi")])
     chosen = chain.select(pool)
     first = BiasDef(12).select(pool)
-    second = BiasDef(5, criterion="mi").select(pool.restrict(first))
+    second = BiasDef(5, criterion="mi").select(pool.restrict(first.kept))
     for query in range(6):
         expected = [*first.dropped[query].tolist(), *second.dropped[query].tolist()]
         assert chosen.dropped[query].tolist() == expected
         assert not set(expected) & set(chosen[query].tolist())
     assert sum(len(dropped) for dropped in chosen.dropped) > 0
+
+
+def test_a_filter_passes_on_all_that_it_kept_and_is_no_weaker_in_a_chain():
+    pool = vector_pool(9, [40] * 12)
+    filtered = BiasDef(k=5).select(pool)
+    chosen = Chain([BiasDef(k=5), MMR(k=5)]).select(pool)
+    n_kept = filtered.diagnostics["n_kept"]
+    n_dropped = [len(dropped) for dropped in filtered.dropped]
+    assert [len(dropped) for dropped in chosen.dropped] == n_dropped == (40 - n_kept).tolist()
+    assert [len(kept) for kept in filtered.kept] == n_kept.tolist()
+    assert (n_kept > 5).sum() > 6  # there was more to pass on than the five
+    assert min(n_dropped) > 0
+    for query in range(12):
+        reranked = MMR(k=5).select(pool[query].restrict([filtered.kept[query]]))
+        assert chosen[query].tolist() == reranked[0].tolist()
+        assert not set(chosen[query].tolist()) & set(filtered.dropped[query].tolist())
+    # MMR chooses beyond the five most similar of what was kept.
+    assert any(set(a) != set(b) for a, b in zip(chosen, filtered, strict=True))
+
+
+def test_what_was_put_back_by_refill_is_passed_on():
+    x = np.linspace(0.9, 0.1, 10, dtype=np.float32)
+    pool = make_pool([x], [np.where(np.arange(10) < 7, np.float32(0.5), np.float32(0))])
+    short = BiasDef(5, min_kept=1)
+    refilled = BiasDef(5, min_kept=1, fill="refill")
+    assert short.select(pool).kept[0].tolist() == [7, 8, 9]
+    assert refilled.select(pool).kept[0].tolist() == [0, 1, 7, 8, 9]
+    assert Chain([short, NoDefense(5)]).select(pool)[0].tolist() == [7, 8, 9]
+    assert Chain([refilled, NoDefense(5)]).select(pool)[0].tolist() == [0, 1, 7, 8, 9]
+
+
+def test_selectors_pass_on_what_they_selected():
+    pool = vector_pool(10, [20, 3])
+    for selector in (NoDefense(6), MMR(6, 0.3)):
+        chosen = selector.select(pool)
+        for query in range(2):
+            assert chosen.kept[query].tolist() == sorted(chosen.positions_of(query).tolist())
+        alone = BiasDef(4).select(pool.restrict(chosen))
+        np.testing.assert_array_equal(
+            Chain([selector, BiasDef(4)]).select(pool).indices, alone.indices
+        )
+
+
+def test_a_chain_in_a_chain_passes_on_what_its_last_kept():
+    pool = vector_pool(11, [30, 20, 0])
+    flat = Chain([NoDefense(25), BiasDef(4), MMR(4)]).select(pool)
+    nested = Chain([Chain([NoDefense(25), BiasDef(4)]), MMR(4)]).select(pool)
+    for name in ("indices", "positions", "offsets"):
+        np.testing.assert_array_equal(getattr(nested, name), getattr(flat, name))
+    inner = Chain([NoDefense(25), BiasDef(4)]).select(pool)
+    for query in range(3):
+        assert set(inner.positions_of(query).tolist()) <= set(inner.kept[query].tolist())
+        gone = set(inner.dropped[query].tolist())
+        assert not gone & set(pool[query].indices[inner.kept[query]].tolist())
+
+
+@pytest.mark.parametrize("defense", [NoDefense(7), MMR(7), BiasDef(7), BiasDef.printed(7)])
+def test_the_k_of_a_defence_counts_and_not_that_of_the_pool(defense):
+    rng = np.random.default_rng(12)
+    similarities, scores = rng.uniform(0, 1, (3, 20)), 0.1 * rng.standard_normal((3, 20))
+    small, large = (make_pool(similarities, scores, k=k) for k in (2, 15))
+    chosen = defense.select(small)
+    np.testing.assert_array_equal(chosen.indices, defense.select(large).indices)
+    assert chosen.n_selected.max() == 7
+    assert chosen.diagnostics["short"].tolist() == (chosen.n_selected < 7).tolist()
 
 
 def test_a_chain_of_one_and_a_chain_in_a_chain_are_their_members():

@@ -59,8 +59,17 @@ def test_build_with_a_second_encoder_scores_its_rows(rows):
     np.testing.assert_array_equal(pool.ps_embeddings, ps_rows[pool.indices])
     np.testing.assert_array_equal(pool.scores, axis.score(ps_rows)[pool.indices])
     assert pool.embeddings.shape == (12, 16)
-    with pytest.raises(InputError, match=r"embeddings: expected 9 columns, as many as the anchors"):
+    with pytest.raises(
+        InputError, match=r"^ps_embeddings: expected rows of 9 col.*index of 16 col"
+    ):
         CandidatePool.build(CosineIndex(rows), rows[:2], axis)
+    with pytest.raises(
+        InputError, match=r"^ps_embeddings: expected 9 columns, as many as the anch"
+    ):
+        CandidatePool.build(CosineIndex(rows), rows[:2], axis, rows)
+    ps_rows[pool.indices[4]] = 0
+    with pytest.raises(InputError, match=rf"^ps_embeddings: .*a zero row {pool.indices[4]}$"):
+        CandidatePool.build(CosineIndex(rows), rows[:2], axis, ps_rows, 3, 2)
     with pytest.raises(InputError, match=r"ps_embeddings: expected 50 rows, as many as the index"):
         CandidatePool.build(CosineIndex(rows), rows[:2], axis, ps_rows[:49].copy())
 
@@ -78,7 +87,9 @@ def test_each_query_may_have_its_own_axis(rows):
     alone = CandidatePool.build(index, rows[:1], axes.topic(2), k=2)
     np.testing.assert_array_equal(chosen[0].scores, alone.scores)
     assert chosen.neutral_centres.tolist() == axes.neutral_centre[[2, 1]].tolist()
-    with pytest.raises(InputError, match=r"expected one axis a query .*3 axes, got None with 2"):
+    with pytest.raises(
+        InputError, match=r"^axis_of_query: expected the axis .*3 axes, got None with"
+    ):
         CandidatePool.build(index, rows[:2], axes, k=2)
 
 
@@ -90,6 +101,10 @@ def test_a_small_corpus_is_an_error_unless_fewer_are_welcome(axis, rows):
         "pool_factor: expected k * pool_factor of at most 7 (the number of passages), or "
         "allow_fewer=True, got 5 * 4 = 20"
     )
+    with pytest.raises(InputError, match=r"^allow_fewer: expected True or False, got 'no'"):
+        CandidatePool.build(index, rows[:1], axis, allow_fewer="no")
+    with pytest.raises(InputError, match=r"^allow_fewer: expected True or False, got 1"):
+        index.search(rows[:1], 9, allow_fewer=1)
     assert CandidatePool.build(index, rows[:2], axis, allow_fewer=True).sizes.tolist() == [7, 7]
     empty = CandidatePool.build(CosineIndex(rows[:0]), rows[:2], axis, allow_fewer=True)
     assert empty.sizes.tolist() == [0, 0]
@@ -178,6 +193,7 @@ def test_from_vectors_of_nothing(axis, rows):
         ({"indices": np.array([1, 2])}, "indices: expected 3 rows, as many as the query's candi"),
         ({"indices": np.array([1.0, 2, 3])}, "indices: expected dtype int64"),
         ({"k": 0}, "k: expected an integer of at least 1, got 0"),
+        ({"k": True}, "k: expected an integer of at least 1, got True"),
         ({"passage_texts": [["a", "b"]]}, "passage_texts: expected 3 rows, as many as the query"),
         ({"passage_texts": [["a"], ["b"]]}, "passage_texts: expected 1 rows, as many as query_e"),
         ({"metadata": {"tier": [[1]]}}, "metadata['tier']: expected 3 rows"),
@@ -204,6 +220,61 @@ def test_from_vectors_names_the_query_and_the_row(axis, rows):
         CandidatePool.from_vectors(rows[:2], rows[:4], axis)
     with pytest.raises(InputError, match=r"candidate_embeddings: expected dtype float32"):
         CandidatePool.from_vectors(rows[:1], rows[:4].astype(np.float16), axis)  # field case 7
+
+
+def test_from_vectors_names_ps_embeddings_by_query_and_row_as_given():
+    rng = np.random.default_rng(7)
+    anchors = opposed_anchors(0, dim=9)[0]
+    axis, raw_axis = quietly_fitted(anchors), quietly_fitted(anchors, normalize=False)
+    queries, vectors = unit_rows(rng, 3, 16), [unit_rows(rng, n, 16) for n in (12, 9, 11)]
+    ps_vectors = [unit_rows(rng, n, 9) for n in (12, 9, 11)]
+
+    def with_row(query, row, value):
+        parts = [part.copy() for part in ps_vectors]
+        parts[query][row] = value
+        return parts
+
+    def build(parts, axis=axis):
+        return CandidatePool.from_vectors(queries, vectors, axis, ps_embeddings=parts)
+
+    for query, row in ((0, 11), (1, 0), (2, 7)):
+        with pytest.raises(
+            InputError, match=rf"^ps_embeddings: .*a zero row {row} \(query {query}"
+        ):
+            build(with_row(query, row, 0))
+        with pytest.raises(InputError, match=rf"^ps_embeddings: .*row {row} \(query {query}\)$"):
+            build(with_row(query, row, np.nan))
+        with pytest.raises(InputError, match=rf"^ps_embeddings: .*\(query {query}, row {row}, col"):
+            build(with_row(query, row, np.inf), raw_axis)
+    assert build(with_row(1, 0, 0), raw_axis).n_queries == 3  # a zero row has a score there
+    narrow = [*ps_vectors[:2], ps_vectors[2][:, :8].copy()]
+    with pytest.raises(InputError, match=r"^ps_embeddings: expected 9 columns, as .*\(query 2\)$"):
+        build(narrow)
+    with pytest.raises(
+        InputError, match=r"^ps_embeddings: expected rows of 9 columns.*got None, w"
+    ):
+        build(None)
+
+
+def test_neutral_centres_are_the_axis_s_or_those_that_were_given(axis, rows):
+    centres = np.array([0.25, -0.5])
+    built = CandidatePool.build(CosineIndex(rows), rows[:2], axis, neutral_centres=centres)
+    joined = CandidatePool.from_vectors(
+        rows[:2], [rows[:9], rows[9:14]], axis, neutral_centres=centres
+    )
+    for pool in (built, joined):
+        assert pool.neutral_centres.tolist() == [0.25, -0.5]
+        assert pool[1].neutral_centres.tolist() == [-0.5]
+    for wrong, message in (
+        (centres[:1], r"^neutral_centres: expected 2 rows, as many as queries, got 1"),
+        (np.array([0, np.nan]), r"^neutral_centres: expected finite values, got nan \(row 1\)"),
+        (np.array([-np.inf, 0]), r"^neutral_centres: expected finite values, got -inf \(row 0\)"),
+        (centres.astype(np.float32), r"^neutral_centres: expected dtype float64"),
+    ):
+        with pytest.raises(InputError, match=message):
+            CandidatePool.build(CosineIndex(rows), rows[:2], axis, neutral_centres=wrong)
+        with pytest.raises(InputError, match=message):
+            replace(joined, neutral_centres=wrong)
 
 
 @settings(max_examples=40, deadline=None)
@@ -268,12 +339,25 @@ def test_a_pool_out_of_order_or_out_of_shape_is_refused():
             replace(pool, indices=pool.indices[swapped], similarities=pool.similarities[swapped])
     broken = pool.scores.copy()
     broken[4] = np.nan
+
+    def with_row(row, value):
+        rows = pool.embeddings.copy()
+        rows[row] = value
+        return rows
+
     for change, message in (
         ({"scores": broken}, r"scores: expected finite values, got nan \(row 4\)"),
         ({"scores": pool.scores[:4].copy()}, r"scores: expected 5 rows, as many as indices, got 4"),
         ({"offsets": np.array([0, 3])}, r"offsets: expected offsets that rise from 0 to 5"),
         ({"offsets": np.array([0, 4, 3, 5])}, r"offsets: expected offsets that rise from 0 to 5"),
         ({"embeddings": pool.embeddings[:2].copy()}, r"embeddings: expected 5 rows"),
+        ({"offsets": [0, 3, 5]}, r"offsets: expected a numpy array, 1-d int64, got list"),
+        ({"offsets": None}, r"offsets: expected a numpy array, 1-d int64, got NoneType"),
+        ({"embeddings": with_row(3, np.nan)}, r"^embeddings: .* got NaN in row 3"),
+        ({"embeddings": with_row(2, 0)}, r"^embeddings: .* got a zero row 2"),
+        ({"ps_embeddings": with_row(4, np.inf)}, r"^ps_embeddings: .*got inf \(row 4, column 0\)"),
+        ({"query_embeddings": with_row(1, 0)[:2]}, r"^query_embeddings: .* got a zero row 1"),
+        ({"query_embeddings": np.ones((2, 3), np.float32)}, r"^embeddings: expected 3 columns, as"),
         ({"neutral_centres": np.zeros(3)}, r"neutral_centres: expected 2 rows, as many as quer"),
         ({"metadata": {"tier": (1, 2)}}, r"metadata\['tier'\]: expected 5 rows"),
     ):

@@ -27,8 +27,18 @@ def test_positions_become_passages_in_the_order_of_selection(chosen):
     assert chosen.positions.tolist() == [2, 0, 1]
     assert chosen.offsets.tolist() == [0, 2, 2, 3]
     assert [part.tolist() for part in chosen.dropped] == [[31], [], []]
-    for array in (chosen.indices, chosen.positions, chosen.offsets, *chosen.dropped):
+    assert [part.tolist() for part in chosen.kept] == [[0, 2], [], [0, 1]]
+    for array in (
+        chosen.indices, chosen.positions, chosen.offsets, *chosen.dropped, *chosen.kept
+    ):  # fmt: skip
         assert array.dtype == np.int64
+
+
+def test_a_defence_that_only_selects_keeps_what_it_selected_unless_it_says_otherwise():
+    candidates, selected = [np.array([30, 31, 32])], [np.array([2, 0])]
+    assert Selection.of_queries(candidates, selected, k=2).kept[0].tolist() == [0, 2]
+    told = Selection.of_queries(candidates, selected, k=2, kept_positions=[np.array([2, 1, 0])])
+    assert told.kept[0].tolist() == [0, 1, 2]
 
 
 def test_fewer_than_k_are_counted_and_flagged(chosen):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from epibias import _validate, pool_parts
+from epibias._dispatch import renamed
 from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.polarization import PolarizationAxis
 from epibias.pool_parts import PoolGroup
@@ -39,14 +40,15 @@ class CandidatePool:
     offsets : int64 [n_queries + 1]
         Where each query's candidates start.
     k : int
-        Passages that the generator will get; the pool holds `pool_factor` times as many.
+        What the pool was built for: `build` retrieves `pool_factor` times as many. A record
+        only: a defence selects by its own `k`, and `short` means fewer than that.
     query_embeddings : float32 [n_queries, dim]
     embeddings : float32 [n_candidates, dim]
         Of the retrieval encoder.
     ps_embeddings : float32 [n_candidates, ps_dim]
         Of the encoder that the axis was fitted with; `embeddings` if there is only one.
     neutral_centres : float64 [n_queries] or None
-        PS that counts as neutral; `BiasDef(side="auto")` needs it.
+        PS that counts as neutral, in the scores' units; `BiasDef(side="auto")` needs it.
     query_ids : int64 [n_queries] or None
         Keys of the permutation test; the row numbers if absent. They stay with the queries in
         every part of the pool, so that no p-value depends on the batch.
@@ -57,7 +59,8 @@ class CandidatePool:
     Raises
     ------
     InputError
-        Arrays that do not fit each other, values that are not finite, candidates out of order.
+        Arrays that do not fit each other, values that are not finite, a zero row, candidates out
+        of order.
 
     Examples
     --------
@@ -84,6 +87,7 @@ class CandidatePool:
     metadata: Mapping[str, Sequence[Any]] | None = None
 
     def __post_init__(self) -> None:
+        _validate.array("offsets", self.offsets, dtype=np.int64, ndim=1)
         if self.query_ids is None:
             object.__setattr__(self, "query_ids", np.arange(len(self.offsets) - 1))
         pool_parts.check_pool(self)
@@ -100,6 +104,7 @@ class CandidatePool:
         *,
         allow_fewer: bool = False,
         axis_of_query: Int64Array | None = None,
+        neutral_centres: Float64Array | None = None,
         query_ids: Int64Array | None = None,
         topics: Sequence[str] | None = None,
         query_texts: Sequence[str] | None = None,
@@ -123,6 +128,9 @@ class CandidatePool:
             Accept a corpus smaller than `pool_factor · k`.
         axis_of_query : int64 [n_queries], optional
             Topic of each query.
+        neutral_centres : float64 [n_queries], optional
+            PS that counts as neutral for each query, such as the mean PS of its past clean pools;
+            the axis's own `neutral_centre` if absent.
         query_ids : int64 [n_queries], optional
             Keys of the permutation test.
         topics, query_texts : sequence of str [n_queries], optional
@@ -137,8 +145,8 @@ class CandidatePool:
         Raises
         ------
         InputError
-            Arrays that do not fit each other, more candidates than passages, a zero or non-finite
-            row.
+            Arrays that do not fit each other or the axis, more candidates than passages, a zero
+            or non-finite row.
 
         Examples
         --------
@@ -149,24 +157,26 @@ class CandidatePool:
         """
         size = pool_parts.pool_size(index, k, pool_factor, allow_fewer)
         found = index.search(query_embeddings, size, allow_fewer=allow_fewer)
-        source = index.embeddings if ps_embeddings is None else ps_embeddings
-        pool_parts.check_ps_embeddings(ps_embeddings, index.n_passages)
+        source = pool_parts.ps_source(index, ps_embeddings, axis.dim)
         if corpus is not None:
             _validate.same_length("corpus", len(corpus), "the index", index.n_passages)
         n_queries, n = found.indices.shape
+        topic_of_query = pool_parts.topic_of_query(axis, n_queries, axis_of_query)
+        with renamed(embeddings="ps_embeddings"):
+            scores = axis.score(source, found.indices, topics=topic_of_query)
         flat = found.indices.ravel()
         embeddings = np.ascontiguousarray(index.embeddings[flat])
         texts, metadata = pool_parts.join_corpus(corpus, flat)
         return cls(
             flat,
             found.similarities.ravel(),
-            axis.score(source, found.indices, topics=axis_of_query).ravel(),
+            scores.ravel(),
             np.arange(n_queries + 1) * n,
             k,
             query_embeddings,
             embeddings,
             embeddings if ps_embeddings is None else np.ascontiguousarray(source[flat]),
-            pool_parts.neutral_centres(axis, n_queries, axis_of_query),
+            pool_parts.centres_of(axis, topic_of_query, neutral_centres),
             query_ids,
             pool_parts.as_tuple(topics),
             pool_parts.as_tuple(query_texts),
@@ -185,6 +195,7 @@ class CandidatePool:
         indices: Int64Array | Sequence[Int64Array] | None = None,
         ps_embeddings: Float32Array | Sequence[Float32Array] | None = None,
         axis_of_query: Int64Array | None = None,
+        neutral_centres: Float64Array | None = None,
         query_ids: Int64Array | None = None,
         topics: Sequence[str] | None = None,
         query_texts: Sequence[str] | None = None,
@@ -208,7 +219,7 @@ class CandidatePool:
             The passages' numbers in the store, each once a query; 0 to n_i − 1 if absent.
         ps_embeddings : like `candidate_embeddings`, optional
             Under the axis's encoder.
-        axis_of_query, query_ids, topics, query_texts
+        axis_of_query, neutral_centres, query_ids, topics, query_texts
             As in `build`.
         passage_texts : sequence of sequences of str, optional
             Beside each query's candidates, in the order given.
@@ -222,7 +233,8 @@ class CandidatePool:
         Raises
         ------
         InputError
-            Arrays that do not fit each other, a number twice, a zero or non-finite row.
+            Arrays that do not fit each other or the axis, a number twice, a zero or non-finite
+            row; query and row are those of the argument as it was given.
 
         Examples
         --------
@@ -233,18 +245,12 @@ class CandidatePool:
         """
         k = _validate.integer("k", k, low=1)
         parts = pool_parts.VectorParts.of(
-            query_embeddings, candidate_embeddings, indices, ps_embeddings
+            query_embeddings, candidate_embeddings, indices, ps_embeddings, axis.dim
         )
         order, similarities = parts.ranked(query_embeddings)
-        flat_ps = parts.ps_embeddings[order]
-        n_queries = len(query_embeddings)
-        topic_of_query = pool_parts.topic_of_query(axis, n_queries, axis_of_query)
-        # Each candidate is a query of one row: ragged sizes in one call.
-        scores = axis.score(
-            flat_ps,
-            np.arange(len(order))[:, None],
-            topics=np.repeat(topic_of_query, np.diff(parts.offsets)),
-        ).ravel()
+        topic_of_query = pool_parts.topic_of_query(axis, len(query_embeddings), axis_of_query)
+        scores = parts.scores(axis, topic_of_query)[order]
+        embeddings = parts.embeddings[order]
         return cls(
             parts.indices[order],
             similarities,
@@ -252,9 +258,9 @@ class CandidatePool:
             parts.offsets,
             k,
             query_embeddings,
-            parts.embeddings[order],
-            flat_ps,
-            pool_parts.neutral_centres(axis, n_queries, axis_of_query),
+            embeddings,
+            embeddings if ps_embeddings is None else parts.ps_embeddings[order],
+            pool_parts.centres_of(axis, topic_of_query, neutral_centres),
             query_ids,
             pool_parts.as_tuple(topics),
             pool_parts.as_tuple(query_texts),

@@ -71,16 +71,13 @@ class VectorParts:
         candidate_embeddings: Float32Array | Sequence[Float32Array],
         indices: Int64Array | Sequence[Int64Array] | None,
         ps_embeddings: Float32Array | Sequence[Float32Array] | None,
+        ps_dim: int,
     ) -> VectorParts:
-        """Check the arrays of every query and lay them end to end."""
+        """Check the arrays of every query and lay them end to end; the axis takes `ps_dim`."""
         queries = _validate.array("query_embeddings", query_embeddings, dtype=np.float32, ndim=2)
         n_queries, dim = queries.shape
         vectors = _per_query("candidate_embeddings", candidate_embeddings, n_queries, np.float32, 2)
-        for query, part in enumerate(vectors):
-            if part.shape[1] != dim:
-                expected = f"{dim} columns, as many as query_embeddings"
-                found = f"shape {part.shape}"
-                raise InputError("candidate_embeddings", expected, found, f"query {query}")
+        _check_columns("candidate_embeddings", vectors, dim, "query_embeddings")
         sizes = [len(part) for part in vectors]
         if indices is None:
             numbers = [np.arange(size) for size in sizes]
@@ -94,11 +91,15 @@ class VectorParts:
                 raise InputError("indices", "each candidate once", twice, f"query {query}")
         flat = np.concatenate([np.empty((0, dim), np.float32), *vectors])
         if ps_embeddings is None:
+            if dim != ps_dim:
+                found = f"None, with candidate_embeddings of {dim} columns"
+                raise InputError("ps_embeddings", _columns_of_axis(ps_dim), found)
             flat_ps = flat
         else:
             ps = _per_query("ps_embeddings", ps_embeddings, n_queries, np.float32, 2)
             _check_sizes("ps_embeddings", ps, sizes)
-            flat_ps = np.concatenate([*ps]) if ps else np.empty((0, 1), np.float32)
+            _check_columns("ps_embeddings", ps, ps_dim, "the anchors")
+            flat_ps = np.concatenate([np.empty((0, ps_dim), np.float32), *ps])
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         return cls(np.concatenate([np.empty(0, np.int64), *numbers]), flat, flat_ps, offsets)
 
@@ -126,6 +127,22 @@ class VectorParts:
             similarities[start:stop] = values[rank]
         return order, similarities
 
+    def scores(self, axis: PolarizationAxis, topic_of_query: Int64Array) -> Float32Array:
+        """Polarization score of every candidate, in the order given."""
+        if self.ps_embeddings is not self.embeddings:  # those were checked with the similarities
+            starts = zip(self.offsets[:-1], self.offsets[1:], strict=True)
+            for query, (start, stop) in enumerate(starts):
+                rows, place = self.ps_embeddings[start:stop], f"query {query}"
+                with renamed(where=place):
+                    if axis.normalize:
+                        kernels.inverse_norms(rows, "ps_embeddings")
+                    else:
+                        _validate.finite("ps_embeddings", rows)
+        # Each candidate is a query of one row: ragged sizes in one call.
+        of_candidate = np.repeat(topic_of_query, np.diff(self.offsets))
+        one_each = np.arange(len(self.indices))[:, None]
+        return axis.score(self.ps_embeddings, one_each, topics=of_candidate).ravel()
+
     def reordered(
         self, argument: str, values: Sequence[Sequence[Any]] | None, order: Int64Array
     ) -> tuple[Any, ...] | None:
@@ -149,26 +166,38 @@ def check_pool(pool: CandidatePool) -> None:
     for name in ("similarities", "scores"):
         values = _validate.array(name, getattr(pool, name), dtype=np.float32, ndim=1)
         _validate.same_length(name, len(values), "indices", n)
-        for row in np.flatnonzero(~np.isfinite(values))[:1]:
-            raise InputError(name, "finite values", str(values[row]), f"row {row}")
+        _validate.finite(name, values)
     n_queries = len(offsets) - 1
-    for name, rows in (
-        ("query_embeddings", n_queries),
-        ("embeddings", n),
-        ("ps_embeddings", n),
-    ):
-        array = _validate.array(name, getattr(pool, name), dtype=np.float32, ndim=2)
-        _validate.same_length(name, len(array), "the pool", rows)
-    for name, dtype in (("neutral_centres", np.float64), ("query_ids", np.int64)):
-        if getattr(pool, name) is not None:
-            values = _validate.array(name, getattr(pool, name), dtype=dtype, ndim=1)
-            _validate.same_length(name, len(values), "queries", n_queries)
+    _check_embeddings(pool, n_queries, n)
+    if pool.neutral_centres is not None:
+        centres = _validate.array("neutral_centres", pool.neutral_centres, dtype=np.float64, ndim=1)
+        _validate.same_length("neutral_centres", len(centres), "queries", n_queries)
+        _validate.finite("neutral_centres", centres)
+    ids = _validate.array("query_ids", pool.query_ids, dtype=np.int64, ndim=1)
+    _validate.same_length("query_ids", len(ids), "queries", n_queries)
     for name, rows in (("topics", n_queries), ("query_texts", n_queries), ("passage_texts", n)):
         if getattr(pool, name) is not None:
             _validate.same_length(name, len(getattr(pool, name)), "the pool", rows)
     for name, column in (pool.metadata or {}).items():
         _validate.same_length(f"metadata[{name!r}]", len(column), "candidates", n)
     _check_order(pool)
+
+
+def _check_embeddings(pool: CandidatePool, n_queries: int, n: int) -> None:
+    """Refuse rows that a reranker could not take."""
+    queries, candidates, ps = pool.query_embeddings, pool.embeddings, pool.ps_embeddings
+    for name, rows, expected in (
+        ("query_embeddings", queries, n_queries),
+        ("embeddings", candidates, n),
+        ("ps_embeddings", ps, n),
+    ):
+        _validate.array(name, rows, dtype=np.float32, ndim=2)
+        _validate.same_length(name, len(rows), "the pool", expected)
+    _check_columns("embeddings", [candidates], queries.shape[1], "query_embeddings", ragged=False)
+    kernels.inverse_norms(queries, "query_embeddings")
+    kernels.inverse_norms(candidates, "embeddings")
+    if ps is not candidates:  # a zero row may have a score: axes need not normalise
+        _validate.finite("ps_embeddings", ps)
 
 
 def _check_order(pool: CandidatePool) -> None:
@@ -207,7 +236,7 @@ def check_positions(positions: Sequence[Int64Array], sizes: Int64Array) -> list[
 def pool_size(index: CosineIndex, k: int, pool_factor: int, allow_fewer: bool) -> int:
     """`k · pool_factor`, if the corpus has so many passages or fewer are welcome."""
     size = _validate.integer("k", k, low=1) * _validate.integer("pool_factor", pool_factor, low=1)
-    if size > index.n_passages and not allow_fewer:
+    if not _validate.flag("allow_fewer", allow_fewer) and size > index.n_passages:
         expected = (
             f"k * pool_factor of at most {index.n_passages} (the number of passages), "
             "or allow_fewer=True"
@@ -216,11 +245,17 @@ def pool_size(index: CosineIndex, k: int, pool_factor: int, allow_fewer: bool) -
     return size
 
 
-def check_ps_embeddings(ps_embeddings: Float32Array | None, n_passages: int) -> None:
-    """One row a passage, whatever the second encoder's dimension."""
-    if ps_embeddings is not None:
-        _validate.array("ps_embeddings", ps_embeddings, dtype=np.float32, ndim=2)
-        _validate.same_length("ps_embeddings", len(ps_embeddings), "the index", n_passages)
+def ps_source(index: CosineIndex, ps_embeddings: Float32Array | None, ps_dim: int) -> Float32Array:
+    """Rows that the axis scores, one a passage; it takes `ps_dim` columns."""
+    if ps_embeddings is None:
+        if index.dim != ps_dim:
+            found = f"None, with an index of {index.dim} columns"
+            raise InputError("ps_embeddings", _columns_of_axis(ps_dim), found)
+        return index.embeddings
+    _validate.array("ps_embeddings", ps_embeddings, dtype=np.float32, ndim=2)
+    _validate.same_length("ps_embeddings", len(ps_embeddings), "the index", index.n_passages)
+    _check_columns("ps_embeddings", [ps_embeddings], ps_dim, "the anchors", ragged=False)
+    return ps_embeddings
 
 
 def topic_of_query(
@@ -242,12 +277,14 @@ def topic_of_query(
     return array
 
 
-def neutral_centres(
-    axis: PolarizationAxis, n_queries: int, axis_of_query: Int64Array | None
+def centres_of(
+    axis: PolarizationAxis, topic_of_query: Int64Array, given: Float64Array | None
 ) -> Float64Array:
-    """PS that counts as neutral for each query, from its axis."""
+    """PS that counts as neutral for each query: as given, or from its axis."""
+    if given is not None:
+        return given
     centres = np.atleast_1d(np.asarray(axis.neutral_centre, np.float64))
-    picked: Float64Array = centres[topic_of_query(axis, n_queries, axis_of_query)]
+    picked: Float64Array = centres[topic_of_query]
     return picked
 
 
@@ -260,7 +297,7 @@ def join_corpus(
     rows = indices.tolist()
     columns = {name: corpus.metadata(name) for name in METADATA}
     metadata = {name: tuple(column[row] for row in rows) for name, column in columns.items()}
-    return tuple(corpus.texts[row] for row in rows), metadata
+    return tuple(corpus.encoded_texts[row] for row in rows), metadata
 
 
 def as_tuple(values: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -293,3 +330,17 @@ def _check_sizes(argument: str, parts: Sequence[Sized], sizes: Sequence[int]) ->
         if len(part) != size:
             expected = f"{size} rows, as many as the query's candidates"
             raise InputError(argument, expected, str(len(part)), f"query {query}")
+
+
+def _check_columns(
+    argument: str, parts: Sequence[Float32Array], dim: int, other: str, *, ragged: bool = True
+) -> None:
+    for query, part in enumerate(parts):
+        if part.shape[1] != dim:
+            place = f"query {query}" if ragged else None
+            expected = f"{dim} columns, as many as {other}"
+            raise InputError(argument, expected, f"shape {part.shape}", place)
+
+
+def _columns_of_axis(ps_dim: int) -> str:
+    return f"rows of {ps_dim} columns, as many as the anchors"

@@ -157,6 +157,7 @@ class CosineIndex:
                 "query_embeddings", f"{self.dim} columns, as many as the passages", found
             )
         k = _validate.integer("k", k, low=1)
+        allow_fewer = _validate.flag("allow_fewer", allow_fewer)
         if k > self.n_passages:
             if self.n_passages > 0 and not allow_fewer:
                 expected = (

@@ -31,6 +31,10 @@ class Selection:
         The same passages as positions among the query's candidates.
     dropped : tuple of int64 arrays
         For each query the rows of the corpus that were judged suspicious and not selected.
+    kept : tuple of int64 arrays
+        For each query the positions, ascending, that a later defence of a `Chain` may choose from.
+        A filter keeps all that it did not drop, also beyond its `k`; a defence that only selects
+        keeps what it selected.
     diagnostics : dict
         Name to one value a query. Every defence has `n_selected` and `short` (fewer than the `k`
         asked for); BiasDef adds threshold, divergence, p_value, n_kept, side and more.
@@ -46,6 +50,7 @@ class Selection:
     offsets: Int64Array
     positions: Int64Array
     dropped: tuple[Int64Array, ...]
+    kept: tuple[Int64Array, ...]
     diagnostics: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     @classmethod
@@ -56,6 +61,7 @@ class Selection:
         *,
         k: int,
         dropped_positions: Sequence[Int64Array] | None = None,
+        kept_positions: Sequence[Int64Array] | None = None,
         diagnostics: Mapping[str, NDArray[Any]] | None = None,
     ) -> Selection:
         """Join positions to passages, once, and count.
@@ -69,7 +75,11 @@ class Selection:
         k : int
             How many were asked for; a query with fewer is flagged `short`.
         dropped_positions : sequence of int64 arrays, optional
-            Positions judged suspicious; none if absent.
+            Positions judged suspicious and not selected: what a filter drops. Absent for a
+            defence that only selects.
+        kept_positions : sequence of int64 arrays, optional
+            Positions that a later defence may choose from. If absent, all but the dropped ones of
+            a filter, and the selected ones of a defence that only selects.
         diagnostics : mapping, optional
             More values a query.
 
@@ -88,14 +98,19 @@ class Selection:
         sizes = np.array([len(positions) for _, positions in pairs], np.int64)
         if dropped_positions is None:
             dropped = tuple(empty for _ in pairs)
+            left = tuple(np.sort(positions) for _, positions in pairs)
         else:
-            dropped_pairs = zip(candidate_indices, dropped_positions, strict=True)
+            dropped_pairs = list(zip(candidate_indices, dropped_positions, strict=True))
             dropped = tuple(indices[positions] for indices, positions in dropped_pairs)
+            left = tuple(np.setdiff1d(np.arange(len(i)), gone) for i, gone in dropped_pairs)
+        if kept_positions is not None:
+            left = tuple(np.sort(positions) for positions in kept_positions)
         return cls(
             np.concatenate([empty, *(indices[positions] for indices, positions in pairs)]),
             np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
             np.concatenate([empty, *(positions for _, positions in pairs)]),
             dropped,
+            left,
             {"n_selected": sizes, "short": sizes < k, **(diagnostics or {})},
         )
 

@@ -194,9 +194,8 @@ def smallest_side(n: int, *, slack: float, min_side: int) -> int:
     [1, 1, 2, 2]
     """
     options = checked(slack=slack, min_side=min_side)
-    least: int = options["min_side"]
-    millionths = round(options["slack"] * _MILLION)
-    return max(least, -(-millionths * n // _MILLION))
+    millionths = round(float(options["slack"]) * _MILLION)
+    return max(int(options["min_side"]), -(-millionths * n // _MILLION))
 
 
 def printed_sweep(

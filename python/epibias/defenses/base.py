@@ -13,7 +13,9 @@ class Defense(Protocol):
     """A rule that selects passages from the candidates of each query.
 
     Stateless: the same pool gives the same selection, and the pool is never changed. Queries do
-    not influence each other. Defences compare equal when their parameters do.
+    not influence each other. Defences compare equal when their parameters do. How many passages
+    are selected, and whether that is `short`, goes by the defence's own `k`, whatever the pool was
+    built for.
 
     Examples
     --------

@@ -19,9 +19,10 @@ from epibias.selection import Selection
 class Chain:
     """Run defences in order; the last one's selection is the result.
 
-    Each defence gets the pool restricted to what the one before it selected, so give the earlier
-    ones a larger `k`. `dropped` collects what any of them dropped; the diagnostics of defence i
-    are named "i.name".
+    Each defence gets the pool restricted to what the one before it kept (`Selection.kept`): all
+    that a filter such as BiasDef did not drop or put back by refill, whatever its `k`; what MMR or
+    NoDefense selected, so give those a larger `k` when they stand first. `dropped` collects what
+    any of them dropped; the diagnostics of defence i are named "i.name".
 
     Parameters
     ----------
@@ -82,6 +83,7 @@ class Chain:
             Its positions count among the candidates of `pool`.
         """
         left = pool
+        # Positions in `pool` of what is left, as `left` counts them.
         original = [np.arange(size) for size in pool.sizes.tolist()]
         dropped: list[list[NDArray[Any]]] = [[] for _ in original]
         diagnostics: dict[str, NDArray[Any]] = {}
@@ -92,10 +94,9 @@ class Chain:
             diagnostics |= {f"{number}.{name}": v for name, v in chosen.diagnostics.items()}
             positions = [chosen.positions_of(query) for query in range(len(chosen))]
             selected = [rows[part] for rows, part in zip(original, positions, strict=True)]
-            # What is left stands in the pool's order, not in that of the selection.
-            original = [np.sort(rows) for rows in selected]
+            original = [rows[part] for rows, part in zip(original, chosen.kept, strict=True)]
             if number < len(self.defenses) - 1:
-                left = left.restrict(chosen)
+                left = left.restrict(chosen.kept)
         empty = np.empty(0, np.int64)
         last = {name: chosen.diagnostics[name] for name in ("n_selected", "short")}
         return Selection(
@@ -103,5 +104,6 @@ class Chain:
             chosen.offsets,
             np.concatenate([empty, *selected]),
             tuple(np.concatenate([empty, *parts]) for parts in dropped),
+            tuple(original),
             {**last, **diagnostics},
         )

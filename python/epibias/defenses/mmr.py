@@ -22,7 +22,7 @@ class MMR:
     Parameters
     ----------
     k : int
-        At least 1.
+        At least 1; the `k` of a pool is not asked.
     relevance_weight : float
         λ in [0, 1]: 1 is pure relevance, 0 pure diversity.
 

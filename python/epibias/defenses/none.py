@@ -18,7 +18,7 @@ class NoDefense:
     Parameters
     ----------
     k : int
-        At least 1.
+        At least 1; the `k` of a pool is not asked.
 
     Raises
     ------
