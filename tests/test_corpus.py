@@ -21,9 +21,9 @@ def test_passages_come_back_as_they_were_given():
     corpus = Corpus(PASSAGES)
     assert list(corpus) == PASSAGES
     assert corpus.ids == ("p1", "p2", "p3")
-    assert list(corpus.texts) == ["Trains\nTrains are fast.", "Cars are free.", "Walk."]
-    assert corpus.texts[1:] == ["Cars are free.", "Walk."]
-    assert corpus.texts[-1] == "Walk."
+    assert list(corpus.encoded_texts) == ["Trains\nTrains are fast.", "Cars are free.", "Walk."]
+    assert corpus.encoded_texts[1:] == ["Cars are free.", "Walk."]
+    assert corpus.encoded_texts[-1] == "Walk."
     assert corpus.metadata("tier") == (3, None, None)
     assert corpus.metadata("title") == ("Trains", "", "")
     assert corpus.metadata("author") == ("A. Writer", None, None)
@@ -35,7 +35,7 @@ def test_passages_come_back_as_they_were_given():
 
 def test_an_empty_corpus_is_a_corpus():
     corpus = Corpus([])
-    assert (len(corpus), list(corpus), list(corpus.texts), corpus.metadata("tier")) == (
+    assert (len(corpus), list(corpus), list(corpus.encoded_texts), corpus.metadata("tier")) == (
         0,
         [],
         [],

@@ -6,14 +6,12 @@ import datetime
 import json
 import stat
 import tracemalloc
-from pathlib import Path
 
 import pytest
 
-from epibias.corpus import Corpus, Passage, Qrels, Queries, parquet, readers
+from epibias.corpus import BeirData, Corpus, Passage, Qrels, Queries, parquet, readers
 from epibias.errors import InputError, MissingExtraError
 
-EXTERNAL = Path(__file__).parents[2] / "shared" / "data" / "external"
 CORPUS = Corpus(
     [
         Passage("p1", "Trains\u2028are fast. é🚆", "Trains", "wiki", 3, "A. W.", "2026-01-14"),
@@ -142,42 +140,72 @@ def test_wrong_judgements_are_named(tmp_path, lines, message):
 
 
 def test_beir_folder(tmp_path):
-    data = readers.BeirData(CORPUS, QUERIES, QRELS)
-    readers.write_beir(tmp_path / "set", data)
-    assert Corpus.from_beir(tmp_path / "set") == data
-    assert Corpus.from_beir(tmp_path / "set", split="test") == data
+    data = BeirData(CORPUS, QUERIES, QRELS)
+    data.write(tmp_path / "set")
+    assert BeirData.read(tmp_path / "set") == data
+    assert BeirData.read(tmp_path / "set", split="test") == data
     with pytest.raises(InputError, match=r"split: expected a split with a file dev\.tsv, got test"):
-        Corpus.from_beir(tmp_path / "set", split="dev")
+        BeirData.read(tmp_path / "set", split="dev")
     with pytest.raises(InputError, match=r"got no qrels\.tsv and no qrels/\*\.tsv"):
-        Corpus.from_beir(tmp_path)
+        BeirData.read(tmp_path)
 
 
 def test_the_right_judgements_are_chosen_among_several(tmp_path):
-    data = readers.BeirData(CORPUS, QUERIES, QRELS)
-    readers.write_beir(tmp_path, data, split="dev")
-    assert Corpus.from_beir(tmp_path).qrels == QRELS
+    data = BeirData(CORPUS, QUERIES, QRELS)
+    data.write(tmp_path, split="dev")
+    assert BeirData.read(tmp_path).qrels == QRELS
     other = Qrels({"q1": {"p3": 1}})
     other.to_tsv(tmp_path / "qrels" / "test.tsv")
-    assert Corpus.from_beir(tmp_path).qrels == other
-    assert Corpus.from_beir(tmp_path, split="dev").qrels == QRELS
+    assert BeirData.read(tmp_path).qrels == other
+    assert BeirData.read(tmp_path, split="dev").qrels == QRELS
 
 
-@pytest.mark.skipif(not EXTERNAL.is_dir(), reason="../shared/data/external is not there")
-@pytest.mark.parametrize(
-    ("name", "counts"),
-    [
-        ("hotpotqa_50", (500, 50, 100, 0)),
-        ("perspectrum_dev", (6135, 426, 6135, 0)),
-        ("wikibalance_sample", (348, 285, 348, 5)),
-    ],
-)
-def test_external_folders_are_read(name, counts, tmp_path):
-    data = Corpus.from_beir(EXTERNAL / name, blank="skip")
-    corpus, found = data.corpus, len(data.corpus.skipped_ids)
-    assert (len(corpus), len(data.queries), data.qrels.n_judgements, found) == counts
-    assert set(corpus.metadata_names) >= {"query_id", "stance"} or name == "hotpotqa_50"
-    corpus.to_jsonl(tmp_path / "c.jsonl")
-    assert Corpus.from_jsonl(tmp_path / "c.jsonl") == corpus
+# Lines laid out as in three public sets, with the quirks that each has; the sets themselves are
+# share-alike data of others and are read by bench/check_external_data.py.
+PUBLIC = {
+    "hotpotqa": (
+        {"doc_id": "hp000", "text": "Moscow State University was founded in 1755 (МГУ).",
+         "title": "Moscow State University", "source": "hotpotqa", "stance": None},
+        {"doc_id": "hp001", "text": "Tokarev was a professor there.", "title": "Tokarev",
+         "source": "hotpotqa", "stance": None},
+    ),
+    "perspectrum": (
+        {"doc_id": "pers1_1", "text": "It’s the state’s duty.", "title": "",
+         "source": "perspectrum/idebate", "stance": 1.0, "query_id": "q1"},
+        {"doc_id": "pers1_2", "text": "It is nobody's duty.", "title": "",
+         "source": "perspectrum/paraphrase", "stance": -0.4, "query_id": "q1"},
+    ),
+    "wikibalance": (
+        {"doc_id": "-10_0_p1_d1", "text": "First.\n\nSecond — at length.", "title": "",
+         "source": "p1", "stance": 1, "query_id": "q1"},
+        {"doc_id": "-10_0_p2_d1", "text": "\n \n", "title": "", "source": "p2", "stance": -1,
+         "query_id": "q1"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_folders_of_public_sets_are_read(name, tmp_path):
+    rows = PUBLIC[name]
+    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+    save(tmp_path, "".join(lines), "corpus.jsonl")
+    save(tmp_path, '{"query_id": "q1", "text": "Why?"}\n', "queries.jsonl")
+    save(tmp_path, '{"query_id": "q1", "split": "dev"}\n', "queries_meta.jsonl")
+    judged = "".join(f"q1\t{row['doc_id']}\t1\n" for row in rows)
+    save(tmp_path, "query_id\tdoc_id\trelevance\n" + judged, "qrels.tsv")
+    data = BeirData.read(tmp_path, blank="skip")
+    kept = [row for row in rows if row["text"].strip()]
+    assert data.corpus.ids == tuple(row["doc_id"] for row in kept)
+    assert data.corpus.skipped_ids == tuple(r["doc_id"] for r in rows if r not in kept)
+    assert data.qrels == Qrels({"q1": {row["doc_id"]: 1 for row in kept}})
+    assert [one.text for one in data.corpus] == [row["text"] for row in kept]
+    stances = [row["stance"] for row in kept]
+    if any(stances):
+        assert data.corpus.metadata("stance") == tuple(stances)
+    else:  # null is absent
+        assert "stance" not in data.corpus.metadata_names
+    data.corpus.to_jsonl(tmp_path / "again.jsonl")
+    assert Corpus.from_jsonl(tmp_path / "again.jsonl") == data.corpus
 
 
 def test_blank_passages_are_refused_or_listed(tmp_path):
@@ -190,7 +218,7 @@ def test_blank_passages_are_refused_or_listed(tmp_path):
     assert (corpus.ids, corpus.skipped_ids) == (("p1", "p3"), ("p2",))
     QUERIES.to_jsonl(tmp_path / "queries.jsonl")
     Qrels({"q1": {"p2": 1, "p3": 1}}).to_tsv(tmp_path / "qrels.tsv")
-    assert Corpus.from_beir(tmp_path, blank="skip").qrels == Qrels({"q1": {"p3": 1}})
+    assert BeirData.read(tmp_path, blank="skip").qrels == Qrels({"q1": {"p3": 1}})
     with pytest.raises(InputError, match="blank: expected 'error' or 'skip', got 'drop'"):
         Corpus.from_jsonl(path, blank="drop")
 

@@ -152,7 +152,7 @@ def _pool(
     import numpy as np
 
     from epibias.cli import jsonl
-    from epibias.corpus.keys import query_keys
+    from epibias.corpus import query_keys
     from epibias.pool import CandidatePool
 
     per_query: list[list[Line]] = []

@@ -1,4 +1,4 @@
-"""Passages and queries in memory: ordered, immutable, checked.
+"""Passages in memory: ordered, immutable, checked.
 
 Owns what a passage is and how ids meet rows. In: `Passage` objects, or the files that `readers`
 reads. Out: columns of ids, texts and metadata; a `Passage` is built only when it is asked for, so
@@ -10,17 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 from epibias import _validate
 from epibias._plain import described
 from epibias.corpus.columns import RESERVED_FIELDS, Columns
 from epibias.errors import InputError
-
-if TYPE_CHECKING:
-    from epibias.corpus.readers import BeirData
-
-__all__ = ["METADATA_FIELDS", "Corpus", "Passage", "Queries"]
 
 METADATA_FIELDS = ("title", "source", "tier", "author", "time")
 
@@ -76,8 +71,9 @@ class Corpus:
     ----------
     ids : tuple of str
         Ids, in order.
-    texts : sequence of str
+    encoded_texts : sequence of str
         What is encoded: title, a line break and text; the text alone where there is no title.
+        `corpus[i].text` is the text without its title.
 
     Raises
     ------
@@ -89,7 +85,7 @@ class Corpus:
     --------
     >>> passages = [Passage("p1", "Trains are fast."), Passage("p2", "Cars are free.", "Cars")]
     >>> corpus = Corpus(passages)
-    >>> corpus.index_of("p2"), corpus.texts[1]
+    >>> corpus.index_of("p2"), corpus.encoded_texts[1]
     (1, 'Cars\nCars are free.')
     >>> corpus[0].text
     'Trains are fast.'
@@ -108,35 +104,96 @@ class Corpus:
 
     @classmethod
     def from_jsonl(cls, path: Path | str, *, blank: str = "error") -> Corpus:
-        """Read a corpus from JSON lines; see `epibias.corpus.readers.read_corpus_jsonl`."""
+        r"""Read a corpus from JSON lines.
+
+        Parameters
+        ----------
+        path : Path
+            One object a line: an id (``_id``, ``id`` or ``doc_id``), ``text``, and optionally
+            ``title``, ``source``, ``tier``, ``author``, ``time``; any other field is metadata.
+        blank : {"error", "skip"}
+            Refuse the file for a passage whose text is blank, or leave such passages out and list
+            them in `skipped_ids`.
+
+        Returns
+        -------
+        Corpus
+
+        Raises
+        ------
+        InputError
+            File, line, field and finding, for the first line that is not such an object.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "c.jsonl").write_text('{"id": "p1", "text": "a", "votes": 3}\n')
+        ...     Corpus.from_jsonl(Path(folder, "c.jsonl")).metadata("votes")
+        (3,)
+        """
         from epibias.corpus import readers
 
         return readers.read_corpus_jsonl(path, blank=blank)
 
     @classmethod
     def from_parquet(cls, path: Path | str, *, blank: str = "error") -> Corpus:
-        """Read a corpus from a Parquet file; see `epibias.corpus.parquet.read_corpus`."""
+        """Read a corpus from a Parquet file (extra ``parquet``).
+
+        Parameters
+        ----------
+        path : Path
+            Columns named as the fields of `from_jsonl`.
+        blank : {"error", "skip"}
+            As in `from_jsonl`.
+
+        Returns
+        -------
+        Corpus
+
+        Raises
+        ------
+        InputError
+            File, row, field and finding.
+        MissingExtraError
+            Without pyarrow.
+        """
         from epibias.corpus import parquet
 
         return parquet.read_corpus(path, blank=blank)
 
-    @classmethod
-    def from_beir(
-        cls, folder: Path | str, split: str | None = None, *, blank: str = "error"
-    ) -> BeirData:
-        """Read corpus, queries and qrels from a folder; see `epibias.corpus.readers.read_beir`."""
-        from epibias.corpus import readers
-
-        return readers.read_beir(folder, split, blank=blank)
-
     def to_jsonl(self, path: Path | str) -> None:
-        """Write JSON lines that `from_jsonl` reads back, whole or not at all."""
+        """Write JSON lines that `from_jsonl` reads back.
+
+        Parameters
+        ----------
+        path : Path
+            The file is there whole or not at all, mode 0600.
+
+        Raises
+        ------
+        InputError
+            If it cannot be written.
+        """
         from epibias.corpus import readers
 
         readers.write_corpus_jsonl(self, path)
 
     def to_parquet(self, path: Path | str) -> None:
-        """Write a Parquet file that `from_parquet` reads back, whole or not at all."""
+        """Write a Parquet file that `from_parquet` reads back (extra ``parquet``).
+
+        Parameters
+        ----------
+        path : Path
+            The file is there whole or not at all, mode 0600.
+
+        Raises
+        ------
+        InputError
+            If a field has values that one Parquet column cannot hold, or the path is unwritable.
+        MissingExtraError
+            Without pyarrow.
+        """
         from epibias.corpus import parquet
 
         parquet.write_corpus(self, path)
@@ -147,7 +204,7 @@ class Corpus:
         return self._columns.ids
 
     @property
-    def texts(self) -> Sequence[str]:
+    def encoded_texts(self) -> Sequence[str]:
         """Texts as they are encoded, in order; joined with their titles when they are asked for."""
         return _EncodedTexts(self._columns)
 
@@ -175,6 +232,11 @@ class Corpus:
         tuple
             One value a passage; None where it has none ("" for titles).
 
+        Raises
+        ------
+        InputError
+            No passage has such a field.
+
         Examples
         --------
         >>> Corpus([Passage("p1", "a", tier=2), Passage("p2", "b")]).metadata("tier")
@@ -188,7 +250,21 @@ class Corpus:
         return column if absent is None else tuple(absent if v is None else v for v in column)
 
     def index_of(self, passage_id: str) -> int:
-        """Give the row of an id; an unknown one is an `InputError`."""
+        """Give the row of an id.
+
+        Parameters
+        ----------
+        passage_id : str
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        InputError
+            An id that is not in the corpus.
+        """
         row = self._columns.row_of.get(passage_id) if isinstance(passage_id, str) else None
         if row is None:
             expected = f"the id of one of {len(self)} passages"
@@ -197,6 +273,20 @@ class Corpus:
 
     def extended(self, passages: Iterable[Passage]) -> Corpus:
         """Give a new corpus with these passages after the present ones; this one stays as it is.
+
+        Parameters
+        ----------
+        passages : iterable of Passage
+            Their ids must be new.
+
+        Returns
+        -------
+        Corpus
+
+        Raises
+        ------
+        InputError
+            Row and field of the first passage that is wrong, or whose id is known.
 
         Examples
         --------
@@ -232,93 +322,6 @@ class Corpus:
 
     def __repr__(self) -> str:
         return f"Corpus({len(self)} passages)"
-
-
-class Queries:
-    """Questions of users, ordered, with unique ids.
-
-    Parameters
-    ----------
-    ids : sequence of str
-        Ids of the queries.
-    texts : sequence of str
-        Their texts, not blank.
-
-    Examples
-    --------
-    >>> queries = Queries(["q1"], ["Are trains better than cars?"])
-    >>> queries.ids, queries.index_of("q1")
-    (('q1',), 0)
-    """
-
-    def __init__(self, ids: Sequence[str], texts: Sequence[str]) -> None:
-        _validate.same_length("texts", len(texts), "ids", len(ids))
-        columns = Columns("query_id")
-        for row, (query_id, text) in enumerate(zip(ids, texts, strict=True)):
-            columns.add(query_id, text, {}, row)
-        self._columns = columns.finish()
-
-    @classmethod
-    def _from_columns(cls, columns: Columns) -> Queries:
-        queries = cls.__new__(cls)
-        queries._columns = columns.finish()
-        return queries
-
-    @classmethod
-    def from_jsonl(cls, path: Path | str) -> Queries:
-        """Read queries from JSON lines; see `epibias.corpus.readers.read_queries_jsonl`."""
-        from epibias.corpus import readers
-
-        return readers.read_queries_jsonl(path)
-
-    def to_jsonl(self, path: Path | str) -> None:
-        """Write JSON lines that `from_jsonl` reads back, whole or not at all."""
-        from epibias.corpus import readers
-
-        readers.write_queries_jsonl(self, path)
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Ids, in order."""
-        return self._columns.ids
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """Texts, in order."""
-        return self._columns.texts
-
-    @property
-    def metadata_names(self) -> tuple[str, ...]:
-        """Names that `metadata` knows: whatever fields the queries brought."""
-        return tuple(self._columns.fields)
-
-    def metadata(self, name: str) -> tuple[object, ...]:
-        """Give one field of every query, None where it has none."""
-        if name not in self._columns.fields:
-            raise InputError("name", f"one of {list(self.metadata_names)}", repr(name))
-        return self._columns.column(name)
-
-    def index_of(self, query_id: str) -> int:
-        """Give the row of an id; an unknown one is an `InputError`."""
-        row = self._columns.row_of.get(query_id) if isinstance(query_id, str) else None
-        if row is None:
-            expected = f"the id of one of {len(self)} queries"
-            raise InputError("query_id", expected, f"unknown {described(query_id)}")
-        return row
-
-    def __contains__(self, query_id: object) -> bool:
-        return query_id in self._columns.row_of
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Queries) and self._columns.same_as(other._columns)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Queries({len(self)} queries)"
 
 
 class _EncodedTexts(Sequence[str]):

@@ -23,6 +23,11 @@ class Qrels(Mapping[str, Mapping[str, int]]):
     judgements : mapping
         Grades are integers; above 0 means relevant.
 
+    Raises
+    ------
+    InputError
+        An id that is no text on one line, or a grade that is no integer.
+
     Examples
     --------
     >>> qrels = Qrels({"q1": {"p1": 1, "p2": 0}})
@@ -44,13 +49,39 @@ class Qrels(Mapping[str, Mapping[str, int]]):
 
     @classmethod
     def from_tsv(cls, path: Path | str) -> Qrels:
-        """Read tab-separated judgements; see `epibias.corpus.readers.read_qrels`."""
+        """Read tab-separated judgements.
+
+        Parameters
+        ----------
+        path : Path
+            A header line, then query id, passage id and integer grade: BEIR's layout.
+
+        Returns
+        -------
+        Qrels
+
+        Raises
+        ------
+        InputError
+            File, line and finding, for the first line that is no judgement.
+        """
         from epibias.corpus import readers
 
         return readers.read_qrels(path)
 
     def to_tsv(self, path: Path | str) -> None:
-        """Write BEIR's tab-separated layout, whole or not at all."""
+        """Write BEIR's tab-separated layout.
+
+        Parameters
+        ----------
+        path : Path
+            The file is there whole or not at all, mode 0600.
+
+        Raises
+        ------
+        InputError
+            If it cannot be written.
+        """
         from epibias.corpus import readers
 
         readers.write_qrels(self, path)
@@ -64,7 +95,23 @@ class Qrels(Mapping[str, Mapping[str, int]]):
         return sum(len(grades) for grades in self._judgements.values())
 
     def relevant(self, query_id: str, min_grade: int = 1) -> tuple[str, ...]:
-        """Give the passages judged `min_grade` or better for a query."""
+        """Give the passages judged `min_grade` or better for a query.
+
+        Parameters
+        ----------
+        query_id : str
+        min_grade : int
+
+        Returns
+        -------
+        tuple of str
+            Passage ids, in the order of the judgements.
+
+        Raises
+        ------
+        InputError
+            A query without judgements.
+        """
         grades = self[query_id]
         return tuple(passage for passage, grade in grades.items() if grade >= min_grade)
 
@@ -75,7 +122,19 @@ class Qrels(Mapping[str, Mapping[str, int]]):
         return self._judgements[query_id]
 
     def get(self, key: str, default: Any = None, /) -> Any:  # noqa: ANN401  # whatever is asked for
-        """Give a query's grades, or `default` where none are known."""
+        """Give a query's grades, or `default` where none are known.
+
+        Parameters
+        ----------
+        key : str
+            A query id.
+        default
+            What stands for an unknown query.
+
+        Returns
+        -------
+        mapping of passage id to grade, or `default`
+        """
         return self._judgements.get(key, default)
 
     def __contains__(self, query_id: object) -> bool:

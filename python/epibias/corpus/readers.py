@@ -1,4 +1,4 @@
-"""Files of passages, queries and judgements: JSON lines, Parquet, and BEIR's folder layout.
+"""Files of passages, queries and judgements: JSON lines and tab-separated judgements.
 
 Owns how they are read and written. Reading is streamed, row by row, and says file, line, field and
 what was found at the first fault; nothing is skipped, cut or converted. Fields that epibias does
@@ -11,15 +11,15 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from epibias import _files, _validate
 from epibias._plain import described
 from epibias.corpus.columns import Columns, check_id
-from epibias.corpus.passages import METADATA_FIELDS, Corpus, Passage, Queries
+from epibias.corpus.passages import METADATA_FIELDS, Corpus, Passage
 from epibias.corpus.qrels import Qrels
+from epibias.corpus.queries import Queries
 from epibias.errors import InputError
 
 # The first of these that a row has is its id; the others stay ordinary fields.
@@ -31,25 +31,6 @@ QRELS_HEADERS = (
     ("corpus-id", "corpus_id", "doc_id"),
     ("score", "relevance"),
 )
-
-
-@dataclass(frozen=True)
-class BeirData:
-    """A corpus, the queries asked of it, and what is known to answer them.
-
-    Parameters
-    ----------
-    corpus : Corpus
-        The passages.
-    queries : Queries
-        The questions.
-    qrels : Qrels
-        The judgements; their ids are known to both.
-    """
-
-    corpus: Corpus
-    queries: Queries
-    qrels: Qrels
 
 
 def json_lines(
@@ -188,50 +169,6 @@ def read_qrels(
     if not judgements:
         raise InputError("qrels", "at least one judgement", "an empty file", str(path))
     return Qrels(judgements)
-
-
-def read_beir(folder: Path | str, split: str | None = None, *, blank: str = "error") -> BeirData:
-    """Read a folder in BEIR's layout.
-
-    Parameters
-    ----------
-    folder : Path
-        With ``corpus.jsonl``, ``queries.jsonl`` and either ``qrels/<split>.tsv`` or ``qrels.tsv``.
-    split : str, optional
-        Which judgements. Without it: ``qrels.tsv``, or the only file under ``qrels/``, or
-        ``qrels/test.tsv``.
-    blank : {"error", "skip"}
-        What to do with a passage whose text is blank; see `read_corpus_jsonl`.
-
-    Returns
-    -------
-    BeirData
-        Corpus, queries, qrels.
-
-    Raises
-    ------
-    InputError
-        If a file is missing or wrong, or the judgements name an id that the others do not have.
-
-    References
-    ----------
-    BEIR: A Heterogenous Benchmark for Zero-shot Evaluation of Information Retrieval Models,
-    arXiv:2104.08663.
-    """
-    folder = Path(folder)
-    qrels_path = _qrels_path(folder, split)
-    corpus = read_corpus_jsonl(folder / "corpus.jsonl", blank=blank)
-    queries = read_queries_jsonl(folder / "queries.jsonl")
-    return BeirData(corpus, queries, read_qrels(qrels_path, corpus=corpus, queries=queries))
-
-
-def write_beir(folder: Path | str, data: BeirData, split: str = "test") -> None:
-    """Write a folder in BEIR's layout; each file is there whole or not at all."""
-    folder = _files.make_folder(folder)
-    _files.make_folder(folder / "qrels")
-    write_corpus_jsonl(data.corpus, folder / "corpus.jsonl")
-    write_queries_jsonl(data.queries, folder / "queries.jsonl")
-    write_qrels(data.qrels, folder / "qrels" / f"{split}.tsv")
 
 
 def write_corpus_jsonl(corpus: Corpus, path: Path | str) -> None:
@@ -381,19 +318,3 @@ def _check_header(cells: list[str], where: str) -> None:
     ):
         expected = "the header query-id, corpus-id, score (separated by tabs)"
         raise InputError("qrels", expected, described("\t".join(cells)), where)
-
-
-def _qrels_path(folder: Path, split: str | None) -> Path:
-    there = sorted(folder.glob("qrels/*.tsv"))
-    single = folder / "qrels.tsv"
-    if split is not None:
-        _validate.text("split", split)
-        wanted = folder / "qrels" / f"{split}.tsv"
-    elif single.is_file():
-        return single
-    else:
-        wanted = there[0] if len(there) == 1 else folder / "qrels" / "test.tsv"
-    if not wanted.is_file():
-        found = ", ".join(path.stem for path in there) or "no qrels.tsv and no qrels/*.tsv"
-        raise InputError("split", f"a split with a file {wanted.name}", found, str(folder))
-    return wanted

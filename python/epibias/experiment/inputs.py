@@ -220,7 +220,7 @@ def _texts_of(topic: DebateTopic) -> list[str]:
     passages = [*topic.anchors, *topic.benign]
     for polarity in POLARITIES:
         passages.extend(topic.adversarial[polarity])
-    return list(Corpus(passages).texts)
+    return list(Corpus(passages).encoded_texts)
 
 
 def _stances(topic: DebateTopic) -> np.ndarray[Any, np.dtype[np.float64]]:

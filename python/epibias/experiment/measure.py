@@ -15,8 +15,7 @@ import numpy as np
 
 from epibias._validate import Float32Array, Int64Array
 from epibias.attacks import InjectedCorpus, decoys, inject
-from epibias.corpus import Passage
-from epibias.corpus.keys import query_keys
+from epibias.corpus import Passage, query_keys
 from epibias.errors import InputError
 from epibias.experiment.inputs import ExperimentInputs
 from epibias.experiment.plan import DECOY_LIMIT, Attack, NamedDefense, Plan
