@@ -141,9 +141,10 @@ def test_the_ratio_is_that_of_the_means_with_an_interval_around_it():
 
     found = tables.aggregate(all_rows(value), SMALL).get("none", "any", "5", tables.RATIO)
     assert found.mean == pytest.approx(0.6 / 2.0)
-    assert found.low == pytest.approx(0.0)  # a resample of topic c alone
-    assert found.high == pytest.approx(2.0, rel=0.6)
-    assert found.low < found.mean < found.high
+    # 1 resample in 27 is of one topic alone, more than the 2.5 % that lie beyond an end: of c, with
+    # the smallest ratio, and of b, with the largest.
+    assert found.low == 0.0 / 1.0
+    assert found.high == 0.4 / 0.2
 
 
 def test_no_relevant_passage_at_all_leaves_the_ratio_open():
@@ -158,19 +159,20 @@ def test_one_topic_has_a_mean_and_no_interval():
     assert (found.mean, found.low, found.high, found.n) == (1.0, None, None, 1)
 
 
-def test_the_same_rows_give_the_same_tables():
+def test_the_same_rows_give_the_same_tables_in_whatever_order():
     generator = np.random.default_rng(4)
     values = {}
 
     def value(*key):
         return values.setdefault(key, {"adversarial_precision": generator.integers(0, 6) / 5})
 
-    first = tables.aggregate(all_rows(value), SMALL)
-    tables._interval.cache_clear()
-    second = tables.aggregate(list(reversed(all_rows(value))), SMALL)
-    assert [r.metric for r in first.rows] == [r.metric for r in second.rows]
-    for one, other in zip(first.rows, second.rows, strict=True):
-        assert one.mean == pytest.approx(other.mean) if one.mean is not None else other.mean is None
+    rows = all_rows(value, topics="abcdefgh")
+    first = tables.aggregate(rows, SMALL)
+    for order in (rows[::-1], [rows[i] for i in generator.permutation(len(rows))]):
+        tables._interval.cache_clear()
+        assert tables.aggregate(order, SMALL).rows == first.rows
+    widths = {row.high - row.low for row in first.rows if row.low is not None}
+    assert len(widths) > 10  # intervals, not points: their ends come from the bootstrap
 
 
 def test_files_say_what_the_results_say(tmp_path):

@@ -196,13 +196,17 @@ def _means(
 
 
 def _topic_means(rows: list[Row], value: _Value) -> list[float]:
-    """One value a topic: the mean over its polarities; topics without a value are left out."""
+    """One value a topic: the mean over its polarities; topics without a value are left out.
+
+    In the order of the topics' names: the bootstrap draws by place, so that its interval would
+    otherwise depend on the order of the rows.
+    """
     values: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         one = value(row)
         if one is not None:
             values[row["topic"]].append(one)
-    return [float(np.mean(numbers)) for numbers in values.values()]
+    return [float(np.mean(values[topic])) for topic in sorted(values)]
 
 
 @functools.lru_cache(maxsize=4096)  # many cells have the same values, above all zeros
