@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from epibias.data_sets import load_debates, load_opswiki
+from epibias.data_sets import debates, load_debates, load_opswiki, opswiki
 from epibias.errors import InputError
 
 DATA = Path(__file__).parents[1] / "python" / "epibias" / "data"
@@ -72,8 +72,11 @@ def change(folder, name, line, **fields):
     ("line", "fields", "message"),
     [
         (2, {"stance": 4}, r"stance: expected an integer from -3 to 3, got 4 \(rail.jsonl, line 2"),
-        (2, {"stance": 3}, "stance: expected anchors of"),
-        (2, {"role": "benign"}, "role: expected "),
+        (2, {"stance": True}, "stance: expected an integer from -3 to 3, got True"),
+        (2, {"role": "bystander"}, r"role: expected query, anchor, .* \(rail.jsonl, line 2\)"),
+        (1, {"role": "benign"}, "role: expected at least one passage of 'query', got none"),
+        (2, {"role": "query"}, "queries: expected 1, got 2"),
+        (20, {"stance": 1}, "stance: expected one on the negative side, got 1"),
         (3, {"text": ...}, r"text: expected the field 'text', .* \(rail.jsonl, line 3\)"),
         (4, {"topic": "roads"}, "topic: expected 'rail', got 'roads'"),
         (20, {"id": "rail-anchor-01"}, "_id: expected each id once, got 'rail-anchor-01'"),
@@ -93,9 +96,36 @@ def test_missing_and_truncated_debates_are_told(tmp_path):
     (folder / "rail.jsonl").write_bytes(content[: len(content) // 2])
     with pytest.raises(InputError, match="is it cut off"):
         load_debates(folder)
-    (folder / "rail.jsonl").unlink()
-    with pytest.raises(InputError, match="topics: expected 16, got 15"):
+    for path in folder.glob("*.jsonl"):
+        path.unlink()
+    with pytest.raises(InputError, match="debates: expected a folder of"):
         load_debates(folder)
+
+
+def test_a_folder_of_the_same_layout_may_have_other_counts(tmp_path):
+    for name in ("debates", "opswiki"):
+        shutil.copytree(DATA / name, tmp_path / name)
+    for path in sorted((tmp_path / "debates").glob("*.jsonl"))[2:]:
+        path.unlink()
+    path = tmp_path / "debates" / "basicincome.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join(lines[:4] + lines[7:]), encoding="utf-8")
+    topics = load_debates(tmp_path / "debates")
+    assert [len(topic.anchors) for topic in topics] == [5, 8]
+    path = tmp_path / "opswiki" / "poison.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").splitlines()[0], encoding="utf-8")
+    wiki = load_opswiki(tmp_path / "opswiki")
+    assert (len(wiki.pages), len(wiki.poison)) == (91, 1)
+    for check, read in ((debates.check_card, topics), (opswiki.check_card, wiki)):
+        with pytest.raises(InputError, match=r"(topics: expected 16|poison: expected 36), got"):
+            check(read)
+
+
+def test_what_the_card_promises_is_checked_of_each_topic(tmp_path):
+    folder = shutil.copytree(DATA / "debates", tmp_path / "debates")
+    change(folder, "rail.jsonl", 2, stance=3)
+    with pytest.raises(InputError, match=r"stance: expected anchors of .* \(rail\)"):
+        debates.check_card(load_debates(folder))
 
 
 @pytest.mark.parametrize(
