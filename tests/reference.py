@@ -110,7 +110,8 @@ def polarization_axis(anchors: np.ndarray, stances=None, normalize: bool = True)
 
 
 def orient(axis: np.ndarray, rows: np.ndarray, stances=None) -> np.ndarray:
-    """Sign rule: stances; else mean PS of the anchors; else the largest component.
+    """Sign rule: stances, if they differ in mean PS; else the anchors' mean PS; else the largest
+    component.
 
     Components within 1e-6 of the largest count as equal: the lowest index decides.
     """
@@ -118,7 +119,8 @@ def orient(axis: np.ndarray, rows: np.ndarray, stances=None) -> np.ndarray:
     if stances is not None:
         stances = np.asarray(stances, float)
         difference = scores[stances > 0].mean() - scores[stances < 0].mean()
-        return -axis if difference < 0 else axis
+        if difference != 0:  # equal means decide nothing: the anchors' own rule does
+            return -axis if difference < 0 else axis
     if abs(scores.mean()) > 1e-6:
         return -axis if scores.mean() < 0 else axis
     magnitudes = np.abs(axis)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from epibias import metrics
 from epibias.errors import InputError
 from epibias.metrics import bias, intervals, retrieval
 
@@ -90,6 +91,10 @@ def test_shifts_are_attacked_minus_clean_and_say_of_what():
     assert shift.reference == "same_defense"
     with pytest.raises(InputError, match=r"reference: expected 'same_defense' or 'undefended'"):
         bias.b_retrieval([0.1], [0.1], reference="clean")
+    with pytest.raises(
+        InputError, match=r"^clean: expected finite values, or NaN, got inf \(row 1"
+    ):
+        bias.b_retrieval([0.1, 0.1], [0.1, np.inf], reference="undefended")
     with pytest.raises(InputError, match=r"clean: expected 1 rows, as many as attacked, got 2"):
         bias.b_retrieval([0.1], [0.1, 0.2], reference="undefended")
 
@@ -101,6 +106,8 @@ def test_b_response_is_over_the_answers_and_a_missing_answer_fails_the_query():
     assert np.isnan(shift[1])
     with pytest.raises(InputError, match=r"attacked_scores: expected an array \[n_queries, n_ans"):
         bias.b_response(np.zeros(3), np.zeros((1, 3)))
+    with pytest.raises(InputError, match=r"^attacked_scores: .* got -inf \(row 0, column 1\)"):
+        bias.b_response(np.array([[0.1, -np.inf]]), np.zeros((1, 2)))
     with pytest.raises(InputError, match=r"clean_scores: expected 2 rows, as many as attacked_sc"):
         bias.b_response(attacked, np.zeros((3, 3)))
 
@@ -126,6 +133,89 @@ def test_the_interval_is_scipys_percentile_one():
     assert interval.mean == values.mean()
     assert interval == intervals.bootstrap_interval(values.tolist(), seed=5, n_resamples=999)
     assert interval != intervals.bootstrap_interval(values, seed=6, n_resamples=999)
+
+
+def test_the_ratio_s_interval_is_scipys_paired_percentile_one():
+    from scipy.stats import bootstrap
+
+    rng = np.random.default_rng(3)
+    above, below = rng.choice([0, 0.2, 0.4], 40), rng.choice([0.2, 0.6, 1.0], 40)
+    found = bootstrap(
+        (above, below),
+        lambda a, b, axis: a.mean(axis) / b.mean(axis),
+        paired=True, n_resamples=999, method="percentile", rng=np.random.default_rng(5),
+    ).confidence_interval  # fmt: skip
+    interval = intervals.ratio_interval(above, below, n_resamples=999, seed=5)
+    assert (interval.low, interval.high) == (found.low, found.high)
+    assert interval.mean == above.mean() / below.mean()
+    assert interval.mean == retrieval.adversarial_to_recall_ratio(above, below)
+
+
+def test_draws_do_not_depend_on_how_many_are_in_memory(monkeypatch):
+    values = np.random.default_rng(1).uniform(0, 1, (2, 30))
+    whole = intervals.bootstrap_interval(values[0]), intervals.ratio_interval(*values)
+    monkeypatch.setattr(intervals, "_DRAWS_AT_ONCE", 7 * 30)
+    assert (intervals.bootstrap_interval(values[0]), intervals.ratio_interval(*values)) == whole
+
+
+def test_a_query_s_two_values_stay_together():
+    above = np.random.default_rng(1).uniform(0.1, 1, 50)
+    interval = intervals.ratio_interval(above, 2 * above)
+    assert (interval.mean, interval.low, interval.high) == (0.5, 0.5, 0.5)
+    # Failed in one of the two is failed.
+    holes = intervals.ratio_interval([0.1, np.nan, 0.2, 0.3], [0.2, 0.1, np.nan, 0.6])
+    assert (holes.n, holes.failed, holes.mean) == (2, (1, 2), pytest.approx(0.5))
+
+
+def test_ratios_without_an_end_say_so():
+    constant = intervals.ratio_interval([0.2] * 3, [0.4] * 3)
+    assert (constant.mean, constant.low, constant.high) == (0.5, 0.5, 0.5)
+    # Some resample of these holds no relevant passage.
+    sparse = intervals.ratio_interval([0.2, 0.2, 0.2], [0.0, 0.0, 0.6])
+    assert sparse.mean == pytest.approx(1.0)
+    for interval, mean in (
+        (sparse, sparse.mean),
+        (intervals.ratio_interval([0.2, 0.2], [0, 0]), np.inf),
+        (intervals.ratio_interval([0, 0], [0, 0]), np.nan),
+        (intervals.ratio_interval([0.2], [0.4]), 0.5),
+        (intervals.ratio_interval([], []), np.nan),
+    ):
+        assert interval.mean == mean or np.isnan([interval.mean, mean]).all()
+        assert np.isnan([interval.low, interval.high]).all()
+    for arguments, message in (
+        (([0.1, 0.2], [0.1]), r"^denominators: expected 2 rows, as many as numerators, got 1"),
+        (([0.1, -0.2], [1, 1]), r"^numerators: expected values of at least 0, got -0.2 \(row 1\)"),
+        (([0.1], [-1.0]), r"^denominators: expected values of at least 0, got -1.0 \(row 0\)"),
+        (([0.1], [np.inf]), r"^denominators: expected finite values, or NaN, got inf \(row 0\)"),
+    ):
+        with pytest.raises(InputError, match=message):
+            intervals.ratio_interval(*arguments)
+
+
+@given(
+    st.lists(st.integers(-3, 3), min_size=1, max_size=12),
+    st.lists(st.integers(-3, 3), min_size=1, max_size=12),
+)
+def test_auc_is_the_share_of_pairs_won_with_half_for_ties(positive, negative):
+    won = [(p > n) + 0.5 * (p == n) for p in positive for n in negative]
+    assert metrics.auc(positive, negative) == np.mean(won)  # halves are exact, one division
+    mirrored = (len(won) - sum(won)) / len(won)
+    assert metrics.auc(negative, positive) == mirrored
+
+
+def test_auc_of_float32_scores_and_of_nothing():
+    scores = np.random.default_rng(0).standard_normal((2, 40)).astype(np.float32)
+    assert metrics.auc(scores[0] + 9, scores[1]) == 1.0
+    assert np.isnan(metrics.auc([], [0.1]))
+    assert np.isnan(metrics.auc(scores[0], []))
+    with pytest.raises(
+        InputError, match=r"^negative_scores: expected finite values, got nan \(row"
+    ):
+        metrics.auc([0.1], [np.nan])
+    with pytest.raises(
+        InputError, match=r"^positive_scores: expected one number a passage, got sh"
+    ):
+        metrics.auc(scores, [0.1])
 
 
 def test_the_interval_covers_the_true_mean_about_as_often_as_it_says():
@@ -172,7 +262,11 @@ def test_the_distribution_ends_at_one():
 def test_values_that_are_no_values_are_refused(measure):
     with pytest.raises(InputError, match=r"values: expected one number a query, got shape \(1, 2"):
         measure([[0.1, 0.2]])
-    with pytest.raises(InputError, match=r"values: expected finite numbers, or NaN, got inf \(row"):
+    with pytest.raises(InputError, match=r"values: expected finite values, or NaN, got inf \(row"):
         measure([0.1, np.inf])
-    with pytest.raises(InputError, match=r"level: expected a finite number from 0 to 1, got 95"):
+    with pytest.raises(InputError, match=r"level: expected a finite number > 0 and below 1, got"):
         intervals.bootstrap_interval([0.1], level=95)
+    with pytest.raises(InputError, match=r"values: expected one number a query, got dtype <U3"):
+        measure(["0.1"])
+    with pytest.raises(InputError, match=r"values: expected one number a query, got lists of un"):
+        measure([[0.1], [0.1, 0.2]])

@@ -253,6 +253,37 @@ def test_structureless_anchors_are_warned_of_with_their_numbers():
     assert caught[0].filename == __file__
 
 
+def two_equal_directions(stances):
+    """Anchors spread as far along their stances as across them: no gap, yet stances are heard."""
+    across = np.tile([1.0, 1.0, -1.0, -1.0], len(stances) // 4)
+    along = stances * np.sqrt((across**2).sum() / (stances**2).sum())
+    return np.stack([np.full(len(stances), 20.0), along, across], axis=1).astype(np.float32)
+
+
+def test_a_pca_axis_without_a_gap_is_warned_of_with_labels_too():
+    stances = np.tile([1.0, -1.0], 8)
+    rows = two_equal_directions(stances)
+    with pytest.warns(ValidityWarning, match=r"relative gap 0\.0\d\d and explained variance 0\.\d"):
+        axis = PolarizationAxis.fit(rows, stances, "pca")
+    assert axis.relative_gap < 0.1
+    # The labelled methods have no gap to lack.
+    for method in ("mean_difference", "ridge"):
+        assert PolarizationAxis.fit(rows, stances, method).validity > 0.8
+
+
+def test_a_labelled_pca_axis_that_explains_little_is_warned_of_though_stances_are_heard():
+    rows, stances = opposed_anchors(1, 24, 400, noise=1.5)
+    with pytest.warns(ValidityWarning) as caught:
+        axis = PolarizationAxis.fit(np.stack([rows, rows]), [stances, stances], "pca")
+    assert (axis.explained_variance_ratio < 0.2).all()
+    message = str(caught[0].message)
+    assert f"explained variance {axis.explained_variance_ratio[0]:.3f}" in message
+    assert message.startswith("the axis may be undetermined: topic 0, relative gap")
+    assert "rank correlation" not in message
+    assert axis.validity[0] > 0.3
+    assert message.endswith("2 of 2 topics")
+
+
 def test_labels_that_the_scores_do_not_follow_are_warned_of_with_the_number():
     rng = np.random.default_rng(4)
     anchors = unit_rows(rng, 8, 64)

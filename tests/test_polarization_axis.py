@@ -82,6 +82,18 @@ def test_stances_orient_as_the_oracle():
     assert np.array_equal(opposite[0], -got[0])
 
 
+@pytest.mark.parametrize("offset", [-10.0, 10.0])
+def test_stances_of_equal_mean_score_leave_the_sign_to_the_anchors(offset):
+    rows = np.zeros((4, 3), np.float32)
+    rows[:, 1] = offset + np.array([-3, 3, -3, 3])
+    stances = np.array([1.0, 1.0, -1.0, -1.0])
+    axes, _, _ = _core.polarization_axis(rows[None], stances[None], normalize=False)
+    assert axes[0].tolist() == [0, np.sign(offset), 0]
+    for direction in (np.eye(3)[1], -np.eye(3)[1]):
+        oriented = reference.orient(direction, rows.astype(float), stances)
+        assert oriented.tolist() == axes[0].tolist()
+
+
 def test_raw_rows_and_one_dimension():
     topics = anchors(4, 5, 6, 5) * np.float32(100)
     got = _core.polarization_axis(topics, normalize=False)

@@ -53,9 +53,21 @@ LABELS = [1, -1, 1, -1, 1, -1, 1, -1]
         (GOOD, {"labels": LABELS[:7]}, "labels: expected 8 numbers, one an anchor, got shape (7,)"),
         (GOOD, {"labels": ["pro"] * 8}, "labels: expected 8 numbers, one an anchor, got dtype <U3"),
         (GOOD, {"labels": [[1], [1, 2]]}, "got lists of unequal length"),
-        (GOOD, {"labels": [np.nan, *LABELS[1:]]}, "labels: expected finite numbers"),
+        (
+            GOOD,
+            {"labels": [np.nan, *LABELS[1:]]},
+            "labels: expected finite values, got nan (row 0)",
+        ),
         (np.stack([GOOD, GOOD]), {"labels": [LABELS]}, "labels: expected 2 rows, one a topic"),
         (GOOD, {"method": "ridge"}, "labels: expected a stance of every anchor, for 'ridge', got"),
+        (GOOD, {"normalize": "yes"}, "normalize: expected True or False, got 'yes'"),
+        (GOOD, {"center": "no"}, "center: expected True or False, got 'no'"),
+        (GOOD, {"normalize": 1}, "normalize: expected True or False, got 1"),
+        (
+            np.stack([GOOD, BROKEN]),
+            {"normalize": False},
+            "anchors: expected finite values, got nan (topic 1, row 5, column 2)",
+        ),
         (GOOD, {"method": "lda"}, "method: expected 'pca' or 'mean_difference' or 'ridge', got"),
         (
             GOOD,
@@ -128,6 +140,18 @@ def test_from_poles_refuses_an_encoder_that_returns_something_else():
         def encode(self, texts):
             return np.ones((1, 3), np.float32)
 
+    class Broken(TwoWordEncoder):
+        def encode(self, texts):
+            rows = super().encode(texts)
+            rows[1] = 0
+            return rows
+
+    with pytest.raises(InputError, match=r"^encoder\.encode: .* a zero row 1$"):
+        PolarizationAxis.from_poles(Broken(), ["yes"], ["no"])
+    with pytest.raises(InputError, match=r"^encoder\.encode: expected anchors that differ"):
+        PolarizationAxis.from_poles(TwoWordEncoder(), ["hm"], ["hm"])
+    with pytest.raises(InputError, match=r"^normalize: expected True or False, got 'no'$"):
+        PolarizationAxis.from_poles(TwoWordEncoder(), ["yes"], ["no"], normalize="no")
     with pytest.raises(InputError, match=r"encoder.encode: expected dtype float32"):
         PolarizationAxis.from_poles(Wide(), ["yes"], ["no"])
     with pytest.raises(InputError, match=r"encoder.encode: expected 2 rows, as many as statements"):

@@ -92,15 +92,22 @@ def flag(argument: str, value: object) -> bool:
     return bool(value)
 
 
-def finite(argument: str, values: NDArray[Any], where: str | None = None) -> NDArray[Any]:
-    """Check that no value is NaN or infinite; the message names the first place, in row order."""
-    if not np.isfinite(values).all():
-        place = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+def finite(
+    argument: str, values: NDArray[Any], where: str | None = None, *, or_nan: bool = False
+) -> NDArray[Any]:
+    """Check that no value is NaN or infinite; the message names the first place, in row order.
+
+    With `or_nan` a NaN is welcome: it marks a value that is missing.
+    """
+    wrong = np.isinf(values) if or_nan else ~np.isfinite(values)
+    if wrong.any():
+        place = tuple(int(i) for i in np.argwhere(wrong)[0])
         pairs = zip(("row", "column"), place, strict=False)
         named = ", ".join(f"{name} {i}" for name, i in pairs)
         found = named if len(place) <= 2 else f"place {place}"
         context = ", ".join(part for part in (where, found) if part)
-        raise InputError(argument, "finite values", str(values[place]), context)
+        expected = "finite values, or NaN" if or_nan else "finite values"
+        raise InputError(argument, expected, str(values[place]), context)
     return values
 
 

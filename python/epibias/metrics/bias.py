@@ -60,7 +60,7 @@ def b_retrieval(
     Raises
     ------
     InputError
-        Sequences of different length, an unknown reference.
+        Sequences of different length, an infinite value, an unknown reference.
 
     References
     ----------
@@ -73,7 +73,10 @@ def b_retrieval(
     """
     _validate.choice("reference", reference, REFERENCES)
     _validate.same_length("clean", len(clean), "attacked", len(attacked))
-    values = np.asarray(attacked, np.float64) - np.asarray(clean, np.float64)
+    after, before = np.asarray(attacked, np.float64), np.asarray(clean, np.float64)
+    _validate.finite("attacked", after, or_nan=True)
+    _validate.finite("clean", before, or_nan=True)
+    values = after - before
     return PolarizationShift(reference, values)
 
 
@@ -93,7 +96,7 @@ def b_response(attacked_scores: Float64Array, clean_scores: Float64Array) -> Flo
     Raises
     ------
     InputError
-        Arrays that are not 2-d, or of different queries.
+        Arrays that are not 2-d, or of different queries; an infinite value.
 
     Examples
     --------
@@ -106,6 +109,7 @@ def b_response(attacked_scores: Float64Array, clean_scores: Float64Array) -> Flo
         if scores.ndim != 2 or scores.shape[1] == 0:
             expected = "an array [n_queries, n_answers]"
             raise InputError(name, expected, f"shape {scores.shape}")
+        _validate.finite(name, scores, or_nan=True)
     _validate.same_length("clean_scores", len(clean), "attacked_scores", len(attacked))
     shift: Float64Array = attacked.mean(axis=1) - clean.mean(axis=1)
     return shift

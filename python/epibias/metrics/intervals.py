@@ -2,29 +2,35 @@
 
 A query gives one value, so the bootstrap resamples queries. NaN marks a query that failed or for
 which the measure is not defined: it is counted and listed, never averaged away in silence.
+
+The only bootstrap of the package. Resample r draws row numbers of the queries with a value from
+PCG64(seed), in the order in which the queries were given: the same queries in the same order give
+the same interval, in any run and whatever else is computed beside it. Another order of the queries
+is another draw, so give them in one fixed order, not in that in which they were finished.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from epibias import _validate
-from epibias._validate import Float64Array
+from epibias._validate import Float64Array, Int64Array
 from epibias.errors import InputError
+
+_DRAWS_AT_ONCE = 1 << 22  # row numbers in memory; the stream of draws does not depend on it
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over queries and where it may lie.
+    """A mean over queries, or a ratio of two, and where it may lie.
 
     Attributes
     ----------
     mean : float
-        NaN when there is no value.
+        NaN when there is no value. Of a ratio: see `ratio_interval`.
     low, high : float
         Ends of the interval; NaN when fewer than two queries have a value.
     n : int
@@ -116,34 +122,102 @@ def bootstrap_interval(
     >>> round(interval.mean, 3), interval.low < 0.2 < interval.high
     (0.2, True)
     """
-    level = _validate.number("level", level, low=0, high=1)
-    n_resamples = _validate.integer("n_resamples", n_resamples, low=1)
-    seed = _validate.integer("seed", seed, low=0)
-    finite, failed = _split(values)
-    n = len(finite)
-    nan = float("nan")
-    if n == 0:
-        return Interval(nan, nan, nan, 0, failed, level)
-    mean = float(finite.mean())
-    if n == 1:
-        return Interval(mean, nan, nan, 1, failed, level)
-    if np.ptp(finite) == 0:  # every resample has this mean; scipy would warn of it
-        mean = float(finite[0])
-        return Interval(mean, mean, mean, n, failed, level)
-    from scipy.stats import bootstrap
+    finite, failed = _split("values", values)
 
-    generator = np.random.default_rng(seed)
-    # scipy 1.15 renamed the argument.
-    name = "rng" if "rng" in inspect.signature(bootstrap).parameters else "random_state"
-    found = bootstrap(
-        (finite,),
-        np.mean,
-        n_resamples=n_resamples,
-        confidence_level=level,
-        method="percentile",
-        **{name: generator},
-    ).confidence_interval
-    return Interval(mean, float(found.low), float(found.high), n, failed, level)
+    def means(rows: Int64Array) -> Float64Array:
+        return np.asarray(finite[rows].mean(axis=-1))
+
+    is_constant = len(finite) > 0 and np.ptp(finite) == 0
+    mean = float(finite[0] if is_constant else finite.mean()) if len(finite) else float("nan")
+    return _interval(mean, means, len(finite), failed, is_constant, level, n_resamples, seed)
+
+
+def ratio_interval(
+    numerators: Sequence[float] | Float64Array,
+    denominators: Sequence[float] | Float64Array,
+    *,
+    level: float = 0.95,
+    n_resamples: int = 2000,
+    seed: int = 0,
+) -> Interval:
+    """Mean of the numerators over mean of the denominators, with its percentile interval.
+
+    Queries are resampled, both values of a query together.
+
+    Parameters
+    ----------
+    numerators, denominators : sequence of float [n_queries]
+        One value a query in the same order, none negative; NaN for a query that failed, in either.
+    level : float
+        Coverage, in (0, 1).
+    n_resamples, seed : int
+        The same values, resamples and seed give the same interval.
+
+    Returns
+    -------
+    Interval
+        `mean` is the ratio, by the rule of `ratio`. The ends are NaN when fewer than two queries
+        have both values, and when some resample has denominators of 0 only: no end can be given.
+
+    Raises
+    ------
+    InputError
+        Sequences that are not 1-d or differ in length, an infinite or negative value, an option
+        out of range.
+
+    References
+    ----------
+    Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapter 13.
+
+    Examples
+    --------
+    >>> interval = ratio_interval([0.2, 0.0, 0.2], [0.4, 0.4, 0.8])
+    >>> round(interval.mean, 3), interval.low < 0.25 < interval.high
+    (0.25, True)
+    """
+    above, below = _numbers("numerators", numerators), _numbers("denominators", denominators)
+    _validate.same_length("denominators", len(below), "numerators", len(above))
+    for name, values in (("numerators", above), ("denominators", below)):
+        for row in np.flatnonzero(values < 0)[:1]:
+            raise InputError(name, "values of at least 0", str(values[row]), f"row {row}")
+    missing = np.isnan(above) | np.isnan(below)
+    above, below = above[~missing], below[~missing]
+
+    def ratios(rows: Int64Array) -> Float64Array:
+        dividends, divisors = above[rows].mean(axis=-1), below[rows].mean(axis=-1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = dividends / divisors
+        return np.asarray(np.where(divisors > 0, found, np.nan))
+
+    n = len(above)
+    value = ratio(float(above.mean()), float(below.mean())) if n else float("nan")
+    is_constant = n > 0 and bool(np.ptp(above) == 0 and np.ptp(below) == 0 and below[0] > 0)
+    if is_constant:
+        value = ratio(float(above[0]), float(below[0]))
+    failed = tuple(np.flatnonzero(missing).tolist())
+    return _interval(value, ratios, n, failed, is_constant, level, n_resamples, seed)
+
+
+def ratio(above: float, below: float) -> float:
+    """`above / below`; over 0 it is +inf, and NaN for 0 over 0.
+
+    Parameters
+    ----------
+    above, below : float
+        Not negative.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> ratio(0.1, 0.4), ratio(0.1, 0.0), ratio(0.0, 0.0)
+    (0.25, inf, nan)
+    """
+    if below == 0:
+        return float("inf") if above > 0 else float("nan")
+    return above / below
 
 
 def distribution(values: Sequence[float] | Float64Array) -> Distribution:
@@ -168,17 +242,59 @@ def distribution(values: Sequence[float] | Float64Array) -> Distribution:
     >>> distribution([0.2, 0.0]).values
     array([0. , 0.2])
     """
-    finite, failed = _split(values)
+    finite, failed = _split("values", values)
     distinct, counts = np.unique(finite, return_counts=True)
     shares = np.cumsum(counts) / max(len(finite), 1)
     return Distribution(distinct, shares, len(finite), failed)
 
 
-def _split(values: Sequence[float] | Float64Array) -> tuple[Float64Array, tuple[int, ...]]:
-    array = np.asarray(values, np.float64)
+def _interval(
+    mean: float,
+    statistic: Callable[[Int64Array], Float64Array],
+    n: int,
+    failed: tuple[int, ...],
+    is_constant: bool,
+    level: float,
+    n_resamples: int,
+    seed: int,
+) -> Interval:
+    """Percentile interval of a statistic of rows [n_resamples, n] drawn from n queries."""
+    level = _validate.number("level", level, above=0, below=1)
+    n_resamples = _validate.integer("n_resamples", n_resamples, low=1)
+    seed = _validate.integer("seed", seed, low=0)
+    if is_constant and n >= 2:  # every resample has this value, but for rounding
+        return Interval(mean, mean, mean, n, failed, level)
+    nan = float("nan")
+    if n < 2:
+        return Interval(mean, nan, nan, n, failed, level)
+    generator = np.random.default_rng(seed)
+    drawn = np.empty(n_resamples)
+    step = max(1, _DRAWS_AT_ONCE // n)
+    for start in range(0, n_resamples, step):
+        part = drawn[start : start + step]
+        part[:] = statistic(generator.integers(0, n, size=(len(part), n)))
+    if not np.isfinite(drawn).all():
+        return Interval(mean, nan, nan, n, failed, level)
+    tail = (1 - level) / 2
+    low, high = np.percentile(drawn, [100 * tail, 100 * (1 - tail)])
+    return Interval(mean, float(low), float(high), n, failed, level)
+
+
+def _numbers(argument: str, values: Sequence[float] | Float64Array) -> Float64Array:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(argument, "one number a query", "lists of unequal length") from None
     if array.ndim != 1:
-        raise InputError("values", "one number a query", f"shape {array.shape}")
-    for row in np.flatnonzero(np.isinf(array))[:1]:
-        raise InputError("values", "finite numbers, or NaN", str(array[row]), f"row {row}")
+        raise InputError(argument, "one number a query", f"shape {array.shape}")
+    if array.dtype.kind not in "iufb":
+        raise InputError(argument, "one number a query", f"dtype {array.dtype}")
+    return _validate.finite(argument, array.astype(np.float64), or_nan=True)
+
+
+def _split(
+    argument: str, values: Sequence[float] | Float64Array
+) -> tuple[Float64Array, tuple[int, ...]]:
+    array = _numbers(argument, values)
     missing = np.isnan(array)
     return array[~missing], tuple(np.flatnonzero(missing).tolist())

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from epibias import _validate
 from epibias._validate import Float32Array
 from epibias.errors import InputError
+from epibias.metrics.intervals import ratio
 
 Ids = Sequence[Hashable] | NDArray[np.int64]
 
@@ -191,6 +192,10 @@ def adversarial_to_recall_ratio(
     InputError
         Sequences of different length, or empty ones.
 
+    See Also
+    --------
+    intervals.ratio_interval : the same with its interval.
+
     References
     ----------
     arXiv:2512.00804, figures 4(c) and 6(c): the ratio of the averages, not the average ratio.
@@ -205,10 +210,7 @@ def adversarial_to_recall_ratio(
     )
     if len(recalls) == 0:
         raise InputError("recalls", "at least one query", "none")
-    above, below = float(np.mean(adversarial_precisions)), float(np.mean(recalls))
-    if below == 0:
-        return float("inf") if above > 0 else float("nan")
-    return above / below
+    return ratio(float(np.mean(adversarial_precisions)), float(np.mean(recalls)))
 
 
 def mean_polarization(scores: Float32Array) -> float:
@@ -234,8 +236,7 @@ def mean_polarization(scores: Float32Array) -> float:
     0.5
     """
     values = np.asarray(scores, np.float64)
-    for row in np.flatnonzero(~np.isfinite(values))[:1]:
-        raise InputError("scores", "finite values", str(values[row]), f"row {row}")
+    _validate.finite("scores", values)
     return float(values.mean()) if len(values) else float("nan")
 
 

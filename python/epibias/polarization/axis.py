@@ -119,8 +119,8 @@ class PolarizationAxis:
         Warns
         -----
         ValidityWarning
-            Without labels: relative gap below 0.1 or explained variance below 0.2. With labels:
-            validity of 0.3 or less, or not to be had.
+            By "pca", with labels or without: relative gap below 0.1 or explained variance below
+            0.2. With labels, by any method: validity of 0.3 or less, or not to be had.
 
         References
         ----------
@@ -134,6 +134,8 @@ class PolarizationAxis:
         (3,)
         """
         _validate.choice("method", method, METHODS)
+        normalize = _validate.flag("normalize", normalize)
+        center = _validate.flag("center", center)
         penalty = _validate.number("penalty", penalty, above=0)
         topics, is_batch = topics_of(anchors)
         stances = stances_of_topics(labels, topics, is_batch)
@@ -153,9 +155,7 @@ class PolarizationAxis:
             means[number] = scores.mean() if center else 0.0
             centres[number] = fit.neutral_centre(scores - means[number], signs)
         n_anchors = np.array([len(topic) for topic in topics], np.int64)
-        batch = cls(
-            axes, method, explained, gaps, validity, centres, means, bool(normalize), n_anchors
-        )
+        batch = cls(axes, method, explained, gaps, validity, centres, means, normalize, n_anchors)
         batch._warn_of_doubt()
         return batch if is_batch else batch.topic(0)
 
@@ -216,7 +216,8 @@ class PolarizationAxis:
         _validate.same_length("encoder.encode", len(rows), "statements", len(statements))
         n_supporting = len(sides["supporting_statements"])
         labels = np.where(np.arange(len(rows)) < n_supporting, 1.0, -1.0)
-        return cls.fit(rows, labels, "mean_difference", normalize=normalize)
+        with renamed(anchors="encoder.encode"):
+            return cls.fit(rows, labels, "mean_difference", normalize=normalize)
 
     @property
     def is_batch(self) -> bool:
@@ -348,30 +349,35 @@ class PolarizationAxis:
 
     def _warn_of_doubt(self) -> None:
         """Warn once, naming the first topic in doubt and its numbers."""
-        gaps, explained = (
-            np.atleast_1d(self.relative_gap),
-            np.atleast_1d(self.explained_variance_ratio),
-        )
-        if self.validity is None:
-            doubtful = (gaps < LEAST_RELATIVE_GAP) | (explained < LEAST_EXPLAINED)
-        else:
-            doubtful = ~(np.atleast_1d(self.validity) > LEAST_VALIDITY)
+        gaps = np.atleast_1d(self.relative_gap)
+        explained = np.atleast_1d(self.explained_variance_ratio)
+        nothing = np.zeros(len(gaps), bool)
+        # A leading axis without a gap is any direction of a plane, whatever the stances say of it.
+        loose = (gaps < LEAST_RELATIVE_GAP) | (explained < LEAST_EXPLAINED)
+        loose = loose if self.method == "pca" else nothing
+        validity = None if self.validity is None else np.atleast_1d(self.validity)
+        unheard = nothing if validity is None else ~(validity > LEAST_VALIDITY)
+        doubtful = loose | unheard
         if not doubtful.any():
             return
         first = int(np.flatnonzero(doubtful)[0])
-        if self.validity is None:
-            evidence = (
+        reasons = []
+        if loose[first]:
+            reasons.append(
                 f"relative gap {gaps[first]:.3f} and explained variance {explained[first]:.3f} "
                 f"(wanted: at least {LEAST_RELATIVE_GAP} and {LEAST_EXPLAINED})"
             )
-        else:
-            evidence = (
-                f"leave-one-out rank correlation with the stances "
-                f"{np.atleast_1d(self.validity)[first]:.3f} (wanted: above {LEAST_VALIDITY})"
+        if validity is not None and unheard[first]:
+            reasons.append(
+                f"leave-one-out rank correlation with the stances {validity[first]:.3f} "
+                f"(wanted: above {LEAST_VALIDITY})"
             )
+        evidence = "; ".join(reasons)
         place = f"topic {first}, " if self.n_topics > 1 else ""
         count = f"; {int(doubtful.sum())} of {self.n_topics} topics" if self.n_topics > 1 else ""
-        message = f"the axis may not carry stance: {place}{evidence}{count}"
+        heard = validity is not None and not unheard[first]
+        doubt = "be undetermined" if heard else "not carry stance"
+        message = f"the axis may {doubt}: {place}{evidence}{count}"
         warnings.warn(message, ValidityWarning, stacklevel=3)
 
     def __repr__(self) -> str:

@@ -49,9 +49,7 @@ def check_rows(topics: Sequence[Float32Array], is_batch: bool, normalize: bool) 
             with renamed(where=place):
                 wide *= kernels.inverse_norms(anchors, "anchors")[:, None]
         else:
-            for row in np.flatnonzero(~np.isfinite(anchors).all(axis=1))[:1]:
-                where = ", ".join(filter(None, (place, f"row {row}")))
-                raise InputError("anchors", "finite values", "NaN or infinity", where)
+            _validate.finite("anchors", anchors, place)
         centred = wide - wide.mean(axis=0)
         # The core's rule for the PCA axis, here for every method and with the topic's own number.
         if (centred**2).sum() <= 1e-14 * (wide**2).sum():
@@ -87,8 +85,7 @@ def _stances(labels: Any, n_anchors: int, place: str | None) -> Float64Array:  #
     if array.shape != (n_anchors,):
         raise InputError("labels", expected, f"shape {array.shape}", place)
     stances: Float64Array = array.astype(np.float64)
-    if not np.isfinite(stances).all():
-        raise InputError("labels", "finite numbers", "NaN or infinity", place)
+    _validate.finite("labels", stances, place)
     if not ((stances > 0).any() and (stances < 0).any()):
         found = f"{int((stances > 0).sum())} above 0 and {int((stances < 0).sum())} below"
         raise InputError("labels", "stances of both signs", found, place)
