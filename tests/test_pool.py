@@ -277,6 +277,14 @@ def test_neutral_centres_are_the_axis_s_or_those_that_were_given(axis, rows):
             replace(joined, neutral_centres=wrong)
 
 
+def test_an_axis_without_a_neutral_centre_needs_one_to_be_given(axis, rows):
+    made = replace(axis, neutral_centre=float("nan"))
+    with pytest.raises(InputError, match=r"^axis\.neutral_centre: expected finite .*\(row 0\)$"):
+        CandidatePool.build(CosineIndex(rows), rows[:1], made)
+    given = CandidatePool.build(CosineIndex(rows), rows[:1], made, neutral_centres=np.zeros(1))
+    assert given.neutral_centres.tolist() == [0]
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**31))
 def test_parts_of_a_pool_are_the_pool(seed):

@@ -205,7 +205,8 @@ def test_wrong_arrays_are_refused():
         threshold_sweep(x, y)
     with pytest.raises(InputError, match=r"scores: expected finite values, got nan \(row 2\)"):
         side_densities(x[1], y[1], 0.5)
-    with pytest.raises(InputError, match=r"threshold: expected a number or \+inf, got nan"):
-        side_densities(x[0], y[0], float("nan"))
+    for wrong in (float("nan"), "0.5", None, True):
+        with pytest.raises(InputError, match=r"threshold: expected a number or \+inf, got"):
+            side_densities(x[0], y[0], wrong)
     with pytest.raises(InputError, match=r"scores: expected 6 rows, as many as similarities"):
         side_densities(x[0], y[0, :5].copy(), 0.5)

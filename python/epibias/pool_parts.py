@@ -284,8 +284,7 @@ def centres_of(
     if given is not None:
         return given
     centres = np.atleast_1d(np.asarray(axis.neutral_centre, np.float64))
-    picked: Float64Array = centres[topic_of_query]
-    return picked
+    return _validate.finite("axis.neutral_centre", centres[topic_of_query])
 
 
 def join_corpus(

@@ -270,7 +270,7 @@ def side_densities(
     similarities, scores : float32 [n]
         Of one query.
     threshold : float
-        Candidates below it are on the left; +inf puts all of them there.
+        Candidates below it are on the left; +inf puts all of them there, -inf none.
     bandwidth_factor : float
         Kernel width = this · sd(scores) · n^(−1/5), as in the sweep; the grid is the sweep's too.
 
@@ -292,8 +292,9 @@ def side_densities(
     for name, values in (("similarities", similarities), ("scores", scores)):
         _validate.finite(name, _validate.array(name, values, dtype=np.float32, ndim=1))
     _validate.same_length("scores", len(scores), "similarities", len(similarities))
-    if np.isnan(threshold):
-        raise InputError("threshold", "a number or +inf", "nan")
+    is_number = isinstance(threshold, int | float | np.integer | np.floating)
+    if not is_number or isinstance(threshold, bool) or np.isnan(threshold):
+        raise InputError("threshold", "a number or +inf", repr(threshold))
     factor = checked(bandwidth_factor=bandwidth_factor)["bandwidth_factor"]
     wide = scores.astype(np.float64)
     n = len(wide)
