@@ -15,7 +15,7 @@ import pytest
 from compare_runs import comparable
 from epibias.errors import InputError
 from epibias.experiment.demo import Silent, run_demo
-from epibias.experiment.trec import attack_key
+from epibias.experiment.plan import Attack
 from fake_encoder import FACTS, FakeEncoder
 
 TOPICS = ["remote", "wolves"]
@@ -125,7 +125,7 @@ def test_a_run_under_other_settings_is_refused(reference, change, field):
 
 
 def test_every_cell_is_there_once(reference):
-    cells = {(r["topic"], r["axis"], r["defense"], attack_key(r)) for r in reference.rows}
+    cells = {(r["topic"], r["axis"], r["defense"], Attack.of_row(r).key) for r in reference.rows}
     assert len(cells) == len(reference.rows) == 2 * reference.plan.n_cells
 
 
@@ -156,7 +156,9 @@ def test_rows_agree_with_the_rule_they_stand_for(reference):
 
 
 def test_injections_are_the_first_in_file_order(reference):
-    by_attack = {attack_key(r): r["injected_ids"] for r in reference.rows if r["topic"] == "wolves"}
+    by_attack = {
+        Attack.of_row(r).key: r["injected_ids"] for r in reference.rows if r["topic"] == "wolves"
+    }
     expected = [f"wolves-adversarial-{number:02d}" for number in range(1, 21)]
     assert by_attack["clean"] == []
     assert by_attack["injection-positive-5"] == expected[:5]

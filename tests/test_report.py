@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from html.parser import HTMLParser
@@ -222,6 +223,43 @@ def test_the_table_in_the_page_is_the_table_on_disk(report):
             assert " ".join(cell for cell in cells if cell) in text
             checked += 1
     assert checked == 2 * (2 + 5 * 3)
+
+
+def test_the_words_of_the_page_count_what_was_run(report):
+    text = re.sub(r"\s+", " ", report.read_text(encoding="utf-8"))
+    chance = json.loads((report.parent / "manifest.json").read_text(encoding="utf-8"))[
+        "validity_by_chance"
+    ]
+    assert set(chance) == {"pca", "ridge"}
+    assert all(0 < share < 1 for share in chance.values())
+    for words in (
+        "<h1>6 defences against injected passages, on 3 questions</h1>",
+        "fitted on 8 anchor passages whose stance is known",
+        "3, each with 8 anchor passages",
+        "54 benign passages, 18 a question",
+        "60; 1, 5 or 10 of one polarity at a time",
+        f"{100 * chance['pca']:.0f} % (pca) and {100 * chance['ridge']:.0f} % (ridge) exceed .3",
+    ):
+        assert words in text
+
+
+def test_a_smaller_plan_has_other_words(report):
+    """Nothing about the shipped plan is written into the sentences."""
+    from epibias.experiment.findings import findings
+    from epibias.experiment.plan import Plan, demo_plan
+    from epibias.experiment.report import _counts
+    from epibias.experiment.run_folder import RunFolder
+    from epibias.experiment.tables import aggregate
+
+    full = demo_plan()
+    attacks = tuple(a for a in full.attacks if a.condition in ("0", "5"))
+    plan = Plan(full.k, full.pool_factor, full.seed, full.defenses, attacks)
+    assert plan.injected == ("5",)
+    rows = [row for row in RunFolder(report.parent).rows() if row["condition"] in ("0", "5")]
+    text = " ".join(findings(aggregate(rows, plan), plan, []))
+    assert "at 5 injected" in text
+    assert not re.search(r"10 injected|at 10\b|\b1 injected", text)
+    assert (_counts([8, 8]), _counts([8, 5])) == ("8", "5 to 8")
 
 
 def test_text_cannot_break_out_of_a_script():

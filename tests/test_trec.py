@@ -9,7 +9,8 @@ import ir_measures
 import pytest
 
 from epibias.experiment.demo import run_demo
-from epibias.experiment.trec import attack_key, run_lines
+from epibias.experiment.plan import Attack
+from epibias.experiment.trec import run_lines
 from fake_encoder import FACTS, FakeEncoder
 
 TOPICS = ["remote", "tipping", "cashless"]
@@ -25,7 +26,7 @@ def rows_of(result, attack, defense, axis):
     return [
         row
         for row in result.rows
-        if attack_key(row) == attack and row["defense"] == defense and row["axis"] == axis
+        if Attack.of_row(row).key == attack and row["defense"] == defense and row["axis"] == axis
     ]
 
 

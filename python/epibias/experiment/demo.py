@@ -16,10 +16,11 @@ from typing import Any, Protocol
 from epibias._validate import extra
 from epibias.data_sets import DebateTopic, load_debates
 from epibias.encoder import Encoder
+from epibias.experiment import axes as experiment_axes
 from epibias.experiment import inputs as experiment_inputs
 from epibias.experiment import manifest, raw, report, tables, trec
 from epibias.experiment.measure import measure_topic
-from epibias.experiment.plan import Plan, check_topics, demo_plan
+from epibias.experiment.plan import Attack, Plan, check_topics, demo_plan
 from epibias.experiment.run_folder import RunFolder
 
 
@@ -169,9 +170,10 @@ def _measure(
         listener.start("encoding texts", experiment_inputs.n_texts(chosen))
         encoded = experiment_inputs.encode_inputs(chosen, encoder, listener.advance)
         encoding_seconds = time.perf_counter() - begun
-        axes = experiment_inputs.fit_axes(encoded, plan)
+        axes = experiment_axes.fit_axes(encoded, plan)
         folder.note(
-            validity=experiment_inputs.validity_rows(encoded, axes),
+            validity=experiment_axes.validity_rows(encoded, axes),
+            validity_by_chance=experiment_axes.validity_by_chance(encoded, plan),
             encoding_seconds=round(encoding_seconds, 2),
         )
         listener.start("measuring topics", len(names))
@@ -210,7 +212,7 @@ def problems(rows: list[raw.Row], plan: Plan) -> list[str]:
     failed = [row for row in rows if row["status"] == "failed"]
     if failed:
         listed = "; ".join(
-            f"{row['topic']}, {row['defense']}, {trec.attack_key(row)}: {row['message']}"
+            f"{row['topic']}, {row['defense']}, {Attack.of_row(row).key}: {row['message']}"
             for row in failed[:5]
         )
         more = f" (and {len(failed) - 5} more)" if len(failed) > 5 else ""
@@ -223,9 +225,7 @@ def problems(rows: list[raw.Row], plan: Plan) -> list[str]:
     for attack in plan.attacks:
         if attack.kind != "decoys":
             continue
-        counts = {
-            row["topic"]: row["injections"] for row in first if trec.attack_key(row) == attack.key
-        }
+        counts = {row["topic"]: row["injections"] for row in first if Attack.of_row(row) == attack}
         fewer = {topic: count for topic, count in counts.items() if count < attack.injections}
         if fewer:
             none = sum(count == 0 for count in fewer.values())

@@ -15,10 +15,9 @@ import numpy as np
 from epibias._validate import Float32Array
 from epibias.defenses import BiasDef
 from epibias.experiment.markdown import MAIN_TABLES
-from epibias.experiment.plan import CONTROL_AXIS, NamedDefense, Plan
+from epibias.experiment.plan import CONTROL_AXIS, Attack, NamedDefense, Plan
 from epibias.experiment.raw import Row
 from epibias.experiment.tables import Results
-from epibias.experiment.trec import attack_key
 from epibias.threshold import printed_sweep, side_densities, smallest_side, threshold_sweep
 
 EXCERPT_LENGTH = 110
@@ -66,7 +65,7 @@ def topic_pools(rows: Iterable[Row], plan: Plan) -> dict[str, dict[str, dict[str
             continue
         named = next(one for one in plan.defenses if one.key == row["defense"])
         attacks = topics.setdefault(row["topic"], {}).setdefault(row["axis"], {})
-        pool = attacks.setdefault(attack_key(row), _pool(row))
+        pool = attacks.setdefault(Attack.of_row(row).key, _pool(row))
         pool["verdicts"][named.key] = _verdict(row, named, pool)
     return topics
 

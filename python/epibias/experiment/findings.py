@@ -11,19 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from epibias.experiment.axes import VALID_ABOVE
 from epibias.experiment.markdown import System, interval_text, mean_text, short, systems
 from epibias.experiment.plan import CONTROL_AXIS, Plan
 from epibias.experiment.tables import ANY_AXIS, Results
-
-VALID_ABOVE = 0.3
 
 
 def findings(results: Results, plan: Plan, validity: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the sentences, most important first."""
     sentences = [_validity_sentence(plan, validity), _undefended_sentence(results, plan)]
-    sentences += [
-        _best_sentence(results, plan, c) for c in ("1", "5", "10") if c in plan.conditions
-    ]
+    sentences += [_best_sentence(results, plan, condition) for condition in plan.injected]
     if CONTROL_AXIS in plan.axis_methods:
         sentences.append(_control_sentence(results, plan))
     sentences.append(_cost_sentence(results, plan))
@@ -60,8 +57,7 @@ def _mean(values: list[float]) -> str:
 def _undefended_sentence(results: Results, plan: Plan) -> str:
     parts = [
         f"{mean_text(row)} {interval_text(row)} at {condition}"
-        for condition in plan.conditions
-        if condition not in ("0", "decoys")
+        for condition in plan.injected
         for row in [results.get("none", ANY_AXIS, condition, "adversarial_precision")]
     ]
     return (
@@ -89,9 +85,12 @@ def _best_sentence(results: Results, plan: Plan, condition: str) -> str:
 def _control_sentence(results: Results, plan: Plan) -> str:
     parts = []
     for axis in (CONTROL_AXIS, *(a for a in plan.axis_methods if a != CONTROL_AXIS)):
-        rows = [results.get("biasdef", axis, c, "adversarial_precision") for c in ("5", "10")]
-        at_5, at_10 = (f"{mean_text(row)} {interval_text(row)}" for row in rows)
-        parts.append(f"{axis} {at_5} at 5 and {at_10} at 10 injected")
+        rows = {
+            condition: results.get("biasdef", axis, condition, "adversarial_precision")
+            for condition in plan.injected[-2:]
+        }
+        means = [f"{mean_text(row)} {interval_text(row)} at {c}" for c, row in rows.items()]
+        parts.append(f"{axis} {' and '.join(means)} injected")
     return (
         "The control: the same filter on a random direction, which knows nothing of stance. "
         f"A-Recall@{plan.k} of BiasDef: {'; '.join(parts)}. What it gains on the random direction "

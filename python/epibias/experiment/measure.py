@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from epibias._plain import finite_or_none
 from epibias._validate import Float32Array, Int64Array
 from epibias.attacks import InjectedCorpus, decoys, inject
 from epibias.corpus import Passage, query_keys
@@ -172,7 +173,7 @@ def _defend(
         "threshold": _finite(diagnostics, "threshold"),
         "n_kept": _whole(diagnostics, "n_kept"),
         "divergence": _finite(diagnostics, "divergence"),
-        "p_value": _p_value(named, diagnostics),
+        "p_value": _finite(diagnostics, "p_value"),  # NaN where no gate asked for a test
         "side": _word(diagnostics, "side"),
         **_metrics(inputs, plan, row, attacked, selection[0], pool.scores[positions]),
         "latency_ms": latency_ms,
@@ -199,7 +200,7 @@ def _metrics(
         "recall_over_relevant": metrics.recall_over_relevant(chosen, relevant),
         "mean_score": metrics.mean_polarization(scores),
     }
-    return {name: None if np.isnan(value) else value for name, value in values.items()}
+    return {name: finite_or_none(value) for name, value in values.items()}
 
 
 def _first(diagnostics: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401
@@ -208,8 +209,7 @@ def _first(diagnostics: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401
 
 
 def _finite(diagnostics: Mapping[str, Any], name: str) -> float | None:
-    value = _first(diagnostics, name)
-    return float(value) if value is not None and np.isfinite(value) else None
+    return finite_or_none(_first(diagnostics, name))
 
 
 def _whole(diagnostics: Mapping[str, Any], name: str) -> int | None:
@@ -220,9 +220,3 @@ def _whole(diagnostics: Mapping[str, Any], name: str) -> int | None:
 def _word(diagnostics: Mapping[str, Any], name: str) -> str | None:
     value = _first(diagnostics, name)
     return None if value is None else str(value)
-
-
-def _p_value(named: NamedDefense, diagnostics: Mapping[str, Any]) -> float | None:
-    """Give the p-value where one was asked for; without a gate it is a 1 that says nothing."""
-    gated = named.defense.parameters().get("gate") is not None
-    return _finite(diagnostics, "p_value") if gated else None

@@ -6,6 +6,7 @@ nothing; the order here is the order of every table.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,19 @@ class Attack:
     kind: str
     polarity: str = "none"
     injections: int = 0
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Attack:
+        """Give the attack that a raw row was measured under.
+
+        Examples
+        --------
+        >>> cells = {"attack": "injection", "polarity": "negative", "condition": "10"}
+        >>> Attack.of_row(cells).key
+        'injection-negative-10'
+        """
+        asked = DECOY_LIMIT if row["attack"] == "decoys" else int(row["condition"])
+        return cls(row["attack"], row["polarity"], asked)
 
     @property
     def condition(self) -> str:
@@ -124,6 +138,12 @@ class Plan:
     def conditions(self) -> tuple[str, ...]:
         """Columns of the tables, in order, each once."""
         return tuple(dict.fromkeys(attack.condition for attack in self.attacks))
+
+    @property
+    def injected(self) -> tuple[str, ...]:
+        """Conditions under which a number of passages is injected, in order."""
+        kinds = {attack.condition: attack.kind for attack in self.attacks}
+        return tuple(c for c in self.conditions if kinds[c] == "injection")
 
     def settings(self) -> dict[str, Any]:
         """Everything in the plan that can change a result, ready for JSON."""

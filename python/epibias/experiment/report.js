@@ -101,7 +101,7 @@
       margin: { t: 36, r: 12, b: 50, l: 140 }, legend: { orientation: "h", y: 1.02, x: 0, yanchor: "bottom" },
       xaxis: axisStyle({ range: [-1.05, 1.05], title: { text: "leave-one-out rank correlation of PS with stance", standoff: 8 } }),
       yaxis: axisStyle({ autorange: "reversed", dtick: 1 }),
-      shapes: [{ type: "line", x0: 0.3, x1: 0.3, y0: 0, y1: 1, yref: "paper",
+      shapes: [{ type: "line", x0: run.validAbove, x1: run.validAbove, y0: 0, y1: 1, yref: "paper",
         line: { color: colour("threshold"), width: 1, dash: "dot" } }] });
     return render(byId("plot-validity"), traces, layout);
   }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.resources
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from epibias import _files
 from epibias._validate import extra
 from epibias.data_sets import DebateTopic
 from epibias.experiment import figures, markdown
+from epibias.experiment.axes import CHANCE_DRAWS, VALID_ABOVE
 from epibias.experiment.findings import findings
 from epibias.experiment.plan import POLARITIES, Attack, Plan
 from epibias.experiment.raw import Row
@@ -150,6 +151,10 @@ def _page(
             _table(results, plan, metric, title, caption)
             for metric, title, caption in FURTHER_TABLES
         ],
+        "n_defenses": sum(named.key != "none" for named in plan.defenses),
+        "n_anchors": _counts(len(topic.anchors) for topic in topics),
+        "valid_above": markdown.short(VALID_ABOVE),
+        "chance": _chance_sentence(manifest["validity_by_chance"]),
         "k": plan.k,
         "pool_size": plan.k * plan.pool_factor,
         "axes": plan.axis_methods,
@@ -183,6 +188,7 @@ def _run_data(
         ],
         "lines": figures.line_panels(results, plan),
         "validity": figures.validity_series(validity, plan),
+        "validAbove": VALID_ABOVE,
         "topics": [
             {"topic": t.topic, "query": t.query, "pools": pools.get(t.topic, {})} for t in topics
         ],
@@ -250,12 +256,14 @@ def _facts(
     encoder = manifest["settings"]["encoder"]
     n_benign = sum(len(topic.benign) for topic in topics)
     n_adversarial = sum(len(topic.adversarial[p]) for topic in topics for p in POLARITIES)
-    per_topic = len(topics[0].benign)
+    per_topic = _counts(len(topic.benign) for topic in topics)
+    anchors = _counts(len(topic.anchors) for topic in topics)
+    injected = " or ".join([", ".join(plan.injected[:-1]), *plan.injected[-1:]])
     backend = environment["backend"]
     return [
-        ("Questions", f"{len(topics)}, each with {len(topics[0].anchors)} anchor passages"),
+        ("Questions", f"{len(topics)}, each with {anchors} anchor passages"),
         ("Clean corpus", f"{n_benign} benign passages, {per_topic} a question, all together"),
-        ("Adversarial passages", f"{n_adversarial}; 1, 5 or 10 of one polarity at a time"),
+        ("Adversarial passages", f"{n_adversarial}; {injected} of one polarity at a time"),
         ("Retrieved, selected", f"{plan.k * plan.pool_factor} candidates, {plan.k} selected"),
         ("Encoder", f"{encoder.get('name', 'unknown')}, {encoder.get('dim', '?')} dimensions"),
         ("Cells measured", f"{len(rows)} (question × attack × axis × defence)"),
@@ -266,6 +274,21 @@ def _facts(
             f"Python {environment['python']}",
         ),
     ]
+
+
+def _counts(numbers: Iterable[int]) -> str:
+    """Write a number that may differ between questions: `8`, or `5 to 8`."""
+    found = sorted(set(numbers))
+    return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
+
+
+def _chance_sentence(shares: Mapping[str, float]) -> str:
+    """Say how often an axis without stance passes for a valid one."""
+    parts = " and ".join(f"{100 * share:.0f} % ({method})" for method, share in shares.items())
+    return (
+        f"of {CHANCE_DRAWS} axes fitted on random vectors, which hold no stance, {parts} exceed "
+        f"{markdown.short(VALID_ABOVE)} by luck"
+    )
 
 
 def _most_valid_axis(validity: Sequence[Mapping[str, Any]], plan: Plan) -> str:

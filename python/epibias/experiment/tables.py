@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 
 from epibias import _files
+from epibias._plain import finite_or_none
 from epibias.experiment.plan import POLARITIES, NamedDefense, Plan
 from epibias.experiment.raw import Row
 from epibias.metrics.bias import b_retrieval
-from epibias.metrics.intervals import bootstrap_interval
-from epibias.metrics.retrieval import adversarial_to_recall_ratio
+from epibias.metrics.intervals import Interval, bootstrap_interval, ratio_interval
 
 BOTH = "both"
 ANY_AXIS = "any"
@@ -32,6 +32,7 @@ N_RESAMPLES = 10_000
 # What is averaged: name to value of one raw row. Those in PER_AXIS depend on the axis whatever
 # the defence; the signed ones would cancel between polarities, so they are given for each only.
 _Value = Callable[[Row], "float | None"]
+_Ends = tuple["float | None", "float | None", "float | None", int]  # mean, low, high, n
 METRICS: dict[str, _Value] = {
     "adversarial_precision": lambda row: row["adversarial_precision"],
     "adversarial_recall": lambda row: row["adversarial_recall"],
@@ -135,7 +136,7 @@ def with_shifts(rows: Iterable[Row]) -> list[Row]:
             for row in rows
         ]
         found = b_retrieval(attacked, [_nan(value) for value in references], reference=reference)
-        shifts[name] = [None if np.isnan(value) else float(value) for value in found.values]
+        shifts[name] = [finite_or_none(value) for value in found.values]
     return [
         {**row, **{name: values[number] for name, values in shifts.items()}}
         for number, row in enumerate(rows)
@@ -184,7 +185,7 @@ def _means(
                 continue
             label = axis if per_axis else ANY_AXIS
             by_topic = _topic_means(usable, value)
-            interval = _interval(tuple(by_topic), seed)
+            interval = _interval(tuple(by_topic.values()), seed)
             found.append(
                 ResultRow(named.key, label, condition, polarity, metric, *interval, *counts)
             )
@@ -195,7 +196,7 @@ def _means(
     return found
 
 
-def _topic_means(rows: list[Row], value: _Value) -> list[float]:
+def _topic_means(rows: list[Row], value: _Value) -> dict[str, float]:
     """One value a topic: the mean over its polarities; topics without a value are left out.
 
     In the order of the topics' names: the bootstrap draws by place, so that its interval would
@@ -206,37 +207,37 @@ def _topic_means(rows: list[Row], value: _Value) -> list[float]:
         one = value(row)
         if one is not None:
             values[row["topic"]].append(one)
-    return [float(np.mean(values[topic])) for topic in sorted(values)]
+    return {topic: float(np.mean(values[topic])) for topic in sorted(values)}
 
 
 @functools.lru_cache(maxsize=4096)  # many cells have the same values, above all zeros
-def _interval(
-    values: tuple[float, ...], seed: int
-) -> tuple[float | None, float | None, float | None, int]:
+def _interval(values: tuple[float, ...], seed: int) -> _Ends:
     if not values:
         return None, None, None, 0
-    interval = bootstrap_interval(np.asarray(values), n_resamples=N_RESAMPLES, seed=seed)
-    known = interval.n >= 2  # one topic has a mean, but no interval
-    low, high = (interval.low, interval.high) if known else (None, None)
-    return interval.mean, low, high, interval.n
+    return _ends(bootstrap_interval(values, n_resamples=N_RESAMPLES, seed=seed))
 
 
-def _ratio(rows: list[Row], seed: int) -> tuple[float | None, float | None, float | None, int]:
-    """Mean adversarial precision over mean recall, and its percentile interval over topics."""
-    precision = np.asarray(_topic_means(rows, METRICS["adversarial_precision"]))
-    recall = np.asarray(_topic_means(rows, METRICS["recall_over_k"]))
-    n = len(precision)
-    if n == 0 or recall.sum() == 0:
-        return None, None, None, n
-    mean = adversarial_to_recall_ratio(precision.tolist(), recall.tolist())
-    if n == 1:
-        return mean, None, None, n
-    draws = np.random.default_rng(seed).integers(0, n, size=(N_RESAMPLES, n))
-    below = recall[draws].mean(axis=1)
-    if not below.all():  # some resample selected nothing relevant: the ratio has no upper end
-        return mean, None, None, n
-    low, high = np.percentile(precision[draws].mean(axis=1) / below, [2.5, 97.5])
-    return mean, float(low), float(high), n
+def _ratio(rows: list[Row], seed: int) -> _Ends:
+    """Mean adversarial precision over mean recall, with its interval over topics."""
+    precision = _topic_means(rows, METRICS["adversarial_precision"])
+    recall = _topic_means(rows, METRICS["recall_over_k"])
+    both = sorted(precision.keys() & recall.keys())
+    if not both:
+        return None, None, None, 0
+    return _ends(
+        ratio_interval(
+            [precision[topic] for topic in both],
+            [recall[topic] for topic in both],
+            n_resamples=N_RESAMPLES,
+            seed=seed,
+        )
+    )
+
+
+def _ends(interval: Interval) -> _Ends:
+    """Take an interval apart; None for what is not known, as the ends for a single topic."""
+    low, high = finite_or_none(interval.low), finite_or_none(interval.high)
+    return finite_or_none(interval.mean), low, high, interval.n
 
 
 def latency_rows(rows: Iterable[Row], plan: Plan) -> list[dict[str, object]]:

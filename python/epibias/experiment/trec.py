@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from epibias import _files
-from epibias.experiment.plan import Plan
+from epibias.experiment.plan import Attack, Plan
 from epibias.experiment.raw import Row
 
 
@@ -64,7 +64,7 @@ def write_trec(
     n_files = 1
     usable = [row for row in rows if row["status"] == "ok"]
     for attack in plan.attacks:
-        of_attack = [row for row in usable if attack_key(row) == attack.key]
+        of_attack = [row for row in usable if Attack.of_row(row) == attack]
         if not of_attack:
             continue
         _files.make_folder(folder / attack.key)
@@ -86,15 +86,6 @@ def write_trec(
                 _write(folder / attack.key / f"{tag}.run", lines)
                 n_files += 1
     return n_files
-
-
-def attack_key(row: Row) -> str:
-    """Key of the attack of a raw row, as `Attack.key` gives it."""
-    if row["attack"] == "clean":
-        return "clean"
-    if row["attack"] == "decoys":
-        return f"decoys-{row['polarity']}"
-    return f"{row['attack']}-{row['polarity']}-{row['condition']}"
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:
