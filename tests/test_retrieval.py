@@ -131,12 +131,11 @@ def test_a_memory_mapped_corpus_is_searched_where_it_lies(tmp_path):
     np.testing.assert_array_equal(found.similarities, expected.similarities)
 
 
-@pytest.mark.parametrize("scan", ["int8", "int4"])
-def test_scans_to_come_are_refused_with_those_that_are(scan):
+def test_a_scan_to_come_is_refused_with_those_that_are():
     with pytest.raises(InputError) as caught:
-        CosineIndex(np.eye(2, dtype=np.float32), scan=scan)
+        CosineIndex(np.eye(2, dtype=np.float32), scan="int4")
     assert str(caught.value) == (
-        f"scan: expected a scan that is built: auto, float32, got '{scan}', not built yet"
+        "scan: expected a scan that is built: auto, float32, int8, got 'int4', not built yet"
     )
 
 

@@ -37,6 +37,7 @@ PYBIND11_MODULE(_core, module) {
                "Set the number of threads, 1 to 1024.");
 
     epibias::bindings::bind_cosine_topk(module);
+    epibias::bindings::bind_quantized_scan(module);
     epibias::bindings::bind_polarization_axis(module);
     epibias::bindings::bind_threshold_sweep(module);
     epibias::bindings::bind_rerank(module);

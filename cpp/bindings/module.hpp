@@ -6,6 +6,7 @@
 namespace epibias::bindings {
 
 void bind_cosine_topk(pybind11::module_& module);
+void bind_quantized_scan(pybind11::module_& module);
 void bind_polarization_axis(pybind11::module_& module);
 void bind_threshold_sweep(pybind11::module_& module);
 void bind_rerank(pybind11::module_& module);

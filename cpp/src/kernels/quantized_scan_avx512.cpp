@@ -1,0 +1,29 @@
+// AVX-512 level of quantized_scan for processors without VNNI. A query has 7 bits, or the sum of
+// two products would not fit in 16: 2 * 255 * 63 < 2^15.
+#include "kernels/quantized_scan_lanes512.hpp"
+
+namespace epibias::kernels {
+namespace {
+
+struct Lanes512 : SharedLanes512 {
+    static Sums add_products(Sums sums, Codes codes, Codes query) {
+        const __m512i pairs = _mm512_maddubs_epi16(codes, query);
+        return _mm512_add_epi32(sums, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+    }
+};
+
+}  // namespace
+
+namespace avx512 {
+const QuantizedScanKernels kQuantizedScan = {
+    .query_limit = 63,
+    .code_offset = 128,
+    .n_queries = 5,
+    .error_lanes = 16,
+    .quantize = quantize<Lanes512>,
+    .sum_tile = sum_tile<Lanes512, 4, 5>,
+    .collect = collect<Lanes512>,
+};
+}  // namespace avx512
+
+}  // namespace epibias::kernels

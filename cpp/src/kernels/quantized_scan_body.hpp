@@ -1,0 +1,191 @@
+// What: the loops of quantized_scan, written once over a vector type `Lanes`.
+//
+// Included by one source per SIMD level, inside that source's flags. Everything is in an unnamed
+// namespace, so that no level's code can be linked into another.
+//
+// Lanes has: kWidth; Floats, Integers, Bytes, vectors of kWidth elements in the notation of GCC and
+// Clang; take(sums, scales, residuals, filter, row, values, rows), which appends what passes of
+// kWidth rows. For sum_rows also: Sums, a register of int32; zero_based(start), load(codes),
+// repeat(word), add_products(sums, codes, query), store(at, sums).
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/quantized_scan_kernels.hpp"
+
+namespace epibias::kernels {
+namespace {
+
+// Spreads the fetching of the next tile over the work on this one: a long burst of prefetches would
+// stall on the line-fill buffers.
+class NextLines {
+  public:
+    NextLines(const QuantizedTile& tile, std::int64_t n_bursts)
+        : at_(tile.next), left_(tile.n_next_lines), step_(tile.n_next_lines / n_bursts + 1) {}
+
+    void fetch_some() {
+        const std::int64_t count = step_ < left_ ? step_ : left_;
+        left_ -= count;
+        for (std::int64_t line = 0; line < count; ++line, at_ += kStepBytes) {
+            __builtin_prefetch(at_, 0, 2);
+        }
+    }
+
+  private:
+    const std::uint8_t* at_;
+    std::int64_t left_;
+    std::int64_t step_;
+};
+
+constexpr std::int64_t kStepsPerBurst = 4;
+
+// Register tile: kVectors registers of rows x kQueries queries, all of dim summed in registers. Not
+// inlined: GCC spills the sums when it sees more code around them.
+template <typename Lanes, int kVectors, int kQueries>
+__attribute__((noinline)) void sum_rows(const std::uint8_t* const* groups, std::int64_t n_steps,
+                                        const std::int32_t* words, const std::int32_t* starts,
+                                        NextLines& next, std::int32_t* sums) {
+    typename Lanes::Sums acc[kQueries][kVectors];
+#pragma GCC unroll 8
+    for (int query = 0; query < kQueries; ++query) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v) acc[query][v] = Lanes::zero_based(starts[query]);
+    }
+    const std::uint8_t* at[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) at[v] = groups[v];
+    for (std::int64_t step = 0; step < n_steps;) {
+        next.fetch_some();
+        const std::int64_t end = step + kStepsPerBurst < n_steps ? step + kStepsPerBurst : n_steps;
+        for (; step < end; ++step) {
+            typename Lanes::Codes codes[kVectors];
+#pragma GCC unroll 8
+            for (int v = 0; v < kVectors; ++v) codes[v] = Lanes::load(at[v] + step * kStepBytes);
+#pragma GCC unroll 8
+            for (int query = 0; query < kQueries; ++query) {
+                const auto wanted = Lanes::repeat(words[step * kQueries + query]);
+#pragma GCC unroll 8
+                for (int v = 0; v < kVectors; ++v) {
+                    acc[query][v] = Lanes::add_products(acc[query][v], codes[v], wanted);
+                }
+            }
+        }
+    }
+#pragma GCC unroll 8
+    for (int query = 0; query < kQueries; ++query) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v) {
+            Lanes::store(sums + query * kTileRows + v * Lanes::kSumRows, acc[query][v]);
+        }
+    }
+}
+
+// All rows of a tile, kVectors registers at a time.
+template <typename Lanes, int kVectors, int kQueries>
+void sum_all(const QuantizedTile& tile, const std::int32_t* words, const std::int32_t* starts,
+             std::int32_t* sums) {
+    constexpr std::int64_t kRows = kVectors * Lanes::kSumRows;
+    const std::int64_t n_bursts =
+        (kTileRows / kRows) * ((tile.n_steps + kStepsPerBurst - 1) / kStepsPerBurst);
+    NextLines next(tile, n_bursts);
+    for (std::int64_t row = 0; row < kTileRows; row += kRows) {
+        const std::uint8_t* groups[kVectors];
+        for (int v = 0; v < kVectors; ++v) {
+            const std::int64_t first = row + v * Lanes::kSumRows;
+            groups[v] = tile.data + first / kGroupRows * tile.group_bytes + first % kGroupRows * 4;
+        }
+        sum_rows<Lanes, kVectors, kQueries>(groups, tile.n_steps, words, starts, next, sums + row);
+    }
+}
+
+template <typename Lanes, int kVectors, int kMostQueries>
+void sum_tile(const QuantizedTile& tile, const std::int32_t* words, const std::int32_t* starts,
+              int n_queries, std::int32_t* sums) {
+    if (n_queries == kMostQueries) {
+        sum_all<Lanes, kVectors, kMostQueries>(tile, words, starts, sums);
+    } else if constexpr (kMostQueries > 1) {
+        sum_tile<Lanes, kVectors, kMostQueries - 1>(tile, words, starts, n_queries, sums);
+    }
+}
+
+template <typename Lanes>
+int collect(const QuantizedTile& tile, const std::int32_t* sums, const QueryFilter& filter,
+            std::uint32_t first_row, float* values, std::uint32_t* rows) {
+    int count = 0;
+    for (std::int64_t row = 0; row < kTileRows; row += Lanes::kWidth) {
+        const std::uint8_t* scales = tile.data + row / kGroupRows * tile.group_bytes +
+                                     tile.n_steps * kStepBytes + row % kGroupRows * 4;
+        count +=
+            Lanes::take(sums + row, scales, scales + kScaleBytes, filter,
+                        first_row + static_cast<std::uint32_t>(row), values + count, rows + count);
+    }
+    return count;
+}
+
+// Appends the lanes named by `passed`, in ascending order.
+inline int append(unsigned passed, const float* lane_values, std::uint32_t first_row, float* values,
+                  std::uint32_t* rows) {
+    int count = 0;
+    for (; passed != 0; passed &= passed - 1) {
+        const auto lane = static_cast<std::uint32_t>(__builtin_ctz(passed));
+        values[count] = lane_values[lane];
+        rows[count++] = first_row + lane;
+    }
+    return count;
+}
+
+template <typename Vector>
+Vector load_from(const void* at) {
+    Vector vector;
+    __builtin_memcpy(&vector, at, sizeof vector);
+    return vector;
+}
+
+// Vectors of a row; the last one is filled up with zeros, whose codes are zero.
+template <typename Lanes, typename Use>
+void for_each_vector(const float* row, std::int64_t dim, Use use) {
+    std::int64_t i = 0;
+    for (; i + Lanes::kWidth <= dim; i += Lanes::kWidth) {
+        use(load_from<typename Lanes::Floats>(row + i), i);
+    }
+    if (i == dim) return;
+    float rest[Lanes::kWidth] = {};
+    __builtin_memcpy(rest, row + i, static_cast<std::size_t>(dim - i) * sizeof(float));
+    use(load_from<typename Lanes::Floats>(rest), i);
+}
+
+template <typename Lanes>
+QuantizedRow quantize(const float* row, std::int64_t dim, int limit, std::int8_t* codes) {
+    using Floats = Lanes::Floats;
+    using Integers = Lanes::Integers;
+    Integers most{};  // the bits of non-negative floats are in the order of the floats
+    for_each_vector<Lanes>(row, dim, [&](Floats values, std::int64_t) {
+        const auto bits = load_from<Integers>(&values) & 0x7FFFFFFF;
+        most = bits > most ? bits : most;
+    });
+    std::int32_t largest_bits = 0;
+    for (int lane = 0; lane < Lanes::kWidth; ++lane) {
+        largest_bits = most[lane] > largest_bits ? most[lane] : largest_bits;
+    }
+    const auto largest = load_from<float>(&largest_bits);
+    const float step = largest / static_cast<float>(limit);
+    const float inverse_step = static_cast<float>(limit) / largest;
+    // Adding 1.5 * 2^23 rounds to the nearest integer, which then stands in the low bits.
+    constexpr float kRounder = 12582912.0F;
+    constexpr std::int32_t kRounderBits = 0x4B400000;
+    Floats squared{};
+    for_each_vector<Lanes>(row, dim, [&](Floats values, std::int64_t i) {
+        const Floats shifted = values * inverse_step + kRounder;
+        const auto whole = load_from<Integers>(&shifted) - kRounderBits;
+        const Floats error = values - (shifted - kRounder) * step;
+        squared += error * error;
+        const auto narrow = __builtin_convertvector(whole, typename Lanes::Bytes);
+        __builtin_memcpy(codes + i, &narrow, sizeof narrow);
+    });
+    float sum = 0;
+    for (int lane = 0; lane < Lanes::kWidth; ++lane) sum += squared[lane];
+    return {step, sum};
+}
+
+}  // namespace
+}  // namespace epibias::kernels

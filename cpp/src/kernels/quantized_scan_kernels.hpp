@@ -1,0 +1,73 @@
+// What: the table of kernels that each SIMD level fills for quantized_scan.
+//
+// Plain data and function pointers only: the level sources are compiled with their own flags, and
+// nothing inline may leave them (see numeric.hpp).
+#pragma once
+
+#include <cstdint>
+
+namespace epibias::kernels {
+
+inline constexpr std::int64_t kGroupRows = 16;  // rows of one record of codes
+inline constexpr std::int64_t kTileGroups = 4;
+inline constexpr std::int64_t kTileRows = kTileGroups * kGroupRows;
+inline constexpr std::int64_t kStepBytes = 64;  // four columns of a group
+inline constexpr std::int64_t kScaleBytes = 64;
+inline constexpr std::int64_t kGroupTail = 2 * kScaleBytes;  // scales and residuals
+
+// Four records of codes, one behind the other (quantized_scan.hpp).
+struct QuantizedTile {
+    const std::uint8_t* data;
+    std::int64_t n_steps;
+    std::int64_t group_bytes;
+    const std::uint8_t* next;  // what to fetch into cache meanwhile
+    std::int64_t n_next_lines;
+};
+
+// A passage of value v = scale * sum * (scale of the row) passes where
+// v + residual_weight * (residual of the row) >= limit.
+struct QueryFilter {
+    float scale;
+    float residual_weight;
+    float limit;
+};
+
+struct QuantizedRow {
+    float step;           // row is about step * codes
+    float squared_error;  // sum of (row - step * codes)^2, in float32
+};
+
+struct QuantizedScanKernels {
+    int query_limit;  // largest code of a query that sum_tile takes
+    int code_offset;  // the sums are of codes + code_offset: `starts` take it off again
+    int n_queries;    // of a register tile
+    int error_lanes;  // squared_error is summed in so many parts
+
+    // Codes of a row whose largest element is normal, in [-limit, limit].
+    QuantizedRow (*quantize)(const float* row, std::int64_t dim, int limit, std::int8_t* codes);
+    // Products of all rows of a tile with 1 … n_queries queries, exactly. words [n_steps,
+    // n_queries]: the codes of four columns of a query; starts [n_queries]; sums [n_queries, 64].
+    void (*sum_tile)(const QuantizedTile& tile, const std::int32_t* words,
+                     const std::int32_t* starts, int n_queries, std::int32_t* sums);
+    // Appends value and row of what passes; returns how many did. Room for 80 of each.
+    int (*collect)(const QuantizedTile& tile, const std::int32_t* sums, const QueryFilter& filter,
+                   std::uint32_t first_row, float* values, std::uint32_t* rows);
+};
+
+namespace scalar {
+extern const QuantizedScanKernels kQuantizedScan;
+}
+namespace avx2 {
+extern const QuantizedScanKernels kQuantizedScan;
+}
+namespace avx512 {
+extern const QuantizedScanKernels kQuantizedScan;
+}
+namespace avx512_vnni {
+extern const QuantizedScanKernels kQuantizedScan;
+}
+
+// The table of the active level; `vnni` false does without it.
+const QuantizedScanKernels& quantized_scan_kernels(bool vnni);
+
+}  // namespace epibias::kernels

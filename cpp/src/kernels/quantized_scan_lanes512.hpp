@@ -1,0 +1,48 @@
+// What: what the two AVX-512 levels of quantized_scan share: all but the product of codes.
+#pragma once
+
+#include <immintrin.h>
+
+#include "kernels/quantized_scan_body.hpp"
+
+namespace epibias::kernels {
+namespace {
+
+struct SharedLanes512 {
+    using Floats = float __attribute__((vector_size(64)));
+    using Integers = std::int32_t __attribute__((vector_size(64)));
+    using Bytes = std::int8_t __attribute__((vector_size(16)));
+    using Sums = __m512i;
+    using Codes = __m512i;
+    static constexpr int kWidth = 16;
+    static constexpr std::int64_t kSumRows = 16;
+
+    static Sums zero_based(std::int32_t start) { return _mm512_set1_epi32(start); }
+    static Codes load(const std::uint8_t* at) { return _mm512_loadu_si512(at); }
+    static Codes repeat(std::int32_t word) { return _mm512_set1_epi32(word); }
+    static void store(std::int32_t* at, Sums sums) { _mm512_storeu_si512(at, sums); }
+
+    static int take(const std::int32_t* sums, const void* scales, const void* residuals,
+                    const QueryFilter& filter, std::uint32_t row, float* values,
+                    std::uint32_t* rows) {
+        const __m512 scaled =
+            _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(sums)), _mm512_loadu_ps(scales));
+        const __m512 value = _mm512_mul_ps(scaled, _mm512_set1_ps(filter.scale));
+        const __m512 upper = _mm512_fmadd_ps(_mm512_loadu_ps(residuals),
+                                             _mm512_set1_ps(filter.residual_weight), value);
+        const __mmask16 passed =
+            _mm512_cmp_ps_mask(upper, _mm512_set1_ps(filter.limit), _CMP_GE_OQ);
+        if (passed == 0) [[likely]]
+            return 0;
+        // Compressed in registers: compressing into memory is microcoded on Zen 4.
+        const __m512i lanes =
+            _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+        const __m512i all = _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<int>(row)));
+        _mm512_storeu_ps(values, _mm512_maskz_compress_ps(passed, value));
+        _mm512_storeu_si512(rows, _mm512_maskz_compress_epi32(passed, all));
+        return __builtin_popcount(passed);
+    }
+};
+
+}  // namespace
+}  // namespace epibias::kernels

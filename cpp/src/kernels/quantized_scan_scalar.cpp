@@ -1,0 +1,119 @@
+// Portable level of quantized_scan: no intrinsics, 16-byte vectors of GCC and Clang, which are SSE2
+// on x86-64 and NEON on AArch64.
+//
+// Codes are widened to 16 bits; a product is at most 127^2, so the products of two steps add up in
+// 16 bits before they are widened to 32.
+#include "kernels/quantized_scan_body.hpp"
+
+namespace epibias::kernels {
+namespace {
+
+using Codes = std::int8_t __attribute__((vector_size(8)));
+using Shorts = std::int16_t __attribute__((vector_size(16)));
+using Integers4 = std::int32_t __attribute__((vector_size(16)));
+
+struct Lanes128 {
+    using Floats = float __attribute__((vector_size(16)));
+    using Integers = Integers4;
+    using Bytes = std::int8_t __attribute__((vector_size(4)));
+    static constexpr int kWidth = 4;
+
+    static int take(const std::int32_t* sums, const void* scales, const void* residuals,
+                    const QueryFilter& filter, std::uint32_t row, float* values,
+                    std::uint32_t* rows) {
+        const auto whole = load_from<Integers>(sums);
+        const Floats value =
+            __builtin_convertvector(whole, Floats) * load_from<Floats>(scales) * filter.scale;
+        const Floats upper = value + load_from<Floats>(residuals) * filter.residual_weight;
+        const Integers yes = upper >= filter.limit;
+        const auto any = (yes[0] | yes[1]) | (yes[2] | yes[3]);
+        if (any == 0) [[likely]]
+            return 0;
+        const unsigned passed =
+            (static_cast<unsigned>(yes[0]) & 1U) | (static_cast<unsigned>(yes[1]) & 2U) |
+            (static_cast<unsigned>(yes[2]) & 4U) | (static_cast<unsigned>(yes[3]) & 8U);
+        return append(passed, reinterpret_cast<const float*>(&value), row, values, rows);
+    }
+};
+
+constexpr std::int64_t kRowPairs = 4;  // two rows of four columns in a vector of eight shorts
+
+// The codes of two rows: stored as codes + 128, so the highest bit is flipped.
+Shorts widen(const std::uint8_t* at) {
+    return __builtin_convertvector(load_from<Codes>(at) ^ static_cast<std::int8_t>(-128), Shorts);
+}
+
+// The four codes of a query, twice.
+Shorts repeat(std::int32_t word) {
+    const std::int32_t twice[2] = {word, word};
+    return __builtin_convertvector(load_from<Codes>(twice), Shorts);
+}
+
+template <int kQueries>
+void sum_eight_rows(const std::uint8_t* codes, std::int64_t n_steps, const std::int32_t* words,
+                    NextLines& next, std::int32_t* sums) {
+    Integers4 acc[kQueries][kRowPairs] = {};
+    for (std::int64_t step = 0; step < n_steps; step += 2) {  // n_steps is even
+        if (step % kStepsPerBurst == 0) next.fetch_some();
+        const std::uint8_t* at = codes + step * kStepBytes;
+        const std::int32_t* wanted = words + step * kQueries;
+#pragma GCC unroll 2
+        for (int query = 0; query < kQueries; ++query) {
+            const Shorts first = repeat(wanted[query]);
+            const Shorts second = repeat(wanted[kQueries + query]);
+#pragma GCC unroll 4
+            for (std::int64_t pair = 0; pair < kRowPairs; ++pair) {
+                const Shorts products =
+                    widen(at + 8 * pair) * first + widen(at + kStepBytes + 8 * pair) * second;
+                // Both halves of each 32 bits, with their signs.
+                const auto halves = load_from<Integers4>(&products);
+                acc[query][pair] += ((halves << 16) >> 16) + (halves >> 16);
+            }
+        }
+    }
+    for (int query = 0; query < kQueries; ++query) {
+        for (std::int64_t row = 0; row < 2 * kRowPairs; ++row) {
+            const Integers4& pair = acc[query][row / 2];
+            sums[query * kTileRows + row] = pair[row % 2 * 2] + pair[row % 2 * 2 + 1];
+        }
+    }
+}
+
+template <int kQueries>
+void sum_portable(const QuantizedTile& tile, const std::int32_t* words, std::int32_t* sums) {
+    constexpr std::int64_t kRows = 2 * kRowPairs;
+    const std::int64_t n_bursts =
+        kTileRows / kRows * ((tile.n_steps + kStepsPerBurst - 1) / kStepsPerBurst);
+    NextLines next(tile, n_bursts);
+    for (std::int64_t row = 0; row < kTileRows; row += kRows) {
+        const std::uint8_t* codes =
+            tile.data + row / kGroupRows * tile.group_bytes + row % kGroupRows * 4;
+        sum_eight_rows<kQueries>(codes, tile.n_steps, words, next, sums + row);
+    }
+}
+
+// The codes need no offset here, so `starts` are zero.
+void sum_tile_portable(const QuantizedTile& tile, const std::int32_t* words,
+                       const std::int32_t* /*starts*/, int n_queries, std::int32_t* sums) {
+    if (n_queries == 2) {
+        sum_portable<2>(tile, words, sums);
+    } else {
+        sum_portable<1>(tile, words, sums);
+    }
+}
+
+}  // namespace
+
+namespace scalar {
+const QuantizedScanKernels kQuantizedScan = {
+    .query_limit = 127,
+    .code_offset = 0,
+    .n_queries = 2,
+    .error_lanes = 4,
+    .quantize = quantize<Lanes128>,
+    .sum_tile = sum_tile_portable,
+    .collect = collect<Lanes128>,
+};
+}  // namespace scalar
+
+}  // namespace epibias::kernels

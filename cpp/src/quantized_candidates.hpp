@@ -1,0 +1,74 @@
+// What: the candidates of one query on one thread: rows whose upper bound reached the threshold of
+// the moment, with the value that the codes gave. Flat arrays, which the kernels append to.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "topk_candidates.hpp"
+
+namespace epibias {
+
+// The rank-th largest of `values`, rank from 1; reorders them.
+inline float nth_largest(std::vector<float>& values, std::int64_t rank) {
+    const auto nth = values.begin() + static_cast<std::ptrdiff_t>(rank) - 1;
+    std::nth_element(values.begin(), nth, values.end(), std::greater<>());
+    return *nth;
+}
+
+class QuantizedCandidates {
+  public:
+    static constexpr std::int64_t kRoom = 80;  // a kernel appends at most a tile, in whole vectors
+
+    // Room for one more tile behind the candidates.
+    void reserve() {
+        const auto wanted = static_cast<std::size_t>(count_ + kRoom);
+        if (values_.size() >= wanted) return;
+        values_.resize(std::max(2 * values_.size(), wanted + kFewest));
+        rows_.resize(values_.size());
+    }
+
+    [[nodiscard]] float* values_end() { return values_.data() + count_; }
+    [[nodiscard]] std::uint32_t* rows_end() { return rows_.data() + count_; }
+    void added(int count) { count_ += count; }
+
+    [[nodiscard]] std::int64_t count() const { return count_; }
+    [[nodiscard]] float value(std::int64_t number) const { return values_[at(number)]; }
+    [[nodiscard]] std::uint32_t row(std::int64_t number) const { return rows_[at(number)]; }
+    void clear() { count_ = 0; }
+
+    // Keeps, in their order, the candidates for which keep(value, row) holds.
+    template <typename Keep>
+    void keep_if(Keep keep) {
+        std::int64_t kept = 0;
+        for (std::int64_t number = 0; number < count_; ++number) {
+            const float value = values_[at(number)];
+            const std::uint32_t row = rows_[at(number)];
+            values_[at(kept)] = value;
+            rows_[at(kept)] = row;
+            kept += keep(value, row) ? 1 : 0;
+        }
+        count_ = kept;
+    }
+
+    void append(const QuantizedCandidates& other) {
+        const auto wanted = static_cast<std::size_t>(count_ + other.count_);
+        values_.resize(std::max(values_.size(), wanted));
+        rows_.resize(values_.size());
+        std::copy_n(other.values_.begin(), other.count_, values_.begin() + count_);
+        std::copy_n(other.rows_.begin(), other.count_, rows_.begin() + count_);
+        count_ += other.count_;
+    }
+
+  private:
+    static constexpr std::size_t kFewest = 176;
+    static std::size_t at(std::int64_t number) { return static_cast<std::size_t>(number); }
+
+    std::int64_t count_ = 0;
+    std::vector<float> values_;
+    std::vector<std::uint32_t> rows_;
+};
+
+}  // namespace epibias

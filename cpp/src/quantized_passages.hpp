@@ -1,0 +1,51 @@
+// What: the codes of all passages, as quantized_scan.hpp lays them out: where a record, a tile and
+// the residual of a row lie.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/quantized_scan_kernels.hpp"
+
+namespace epibias {
+
+class QuantizedPassages {
+  public:
+    QuantizedPassages(const std::uint8_t* data, std::int64_t n_rows, std::int64_t dim)
+        : data_(data), n_rows_(n_rows), n_steps_((dim + 7) / 8 * 2) {}
+
+    [[nodiscard]] std::int64_t n_steps() const { return n_steps_; }
+    [[nodiscard]] std::int64_t n_tiles() const {
+        return (n_rows_ + kernels::kTileRows - 1) / kernels::kTileRows;
+    }
+    [[nodiscard]] std::int64_t group_bytes() const {
+        return n_steps_ * kernels::kStepBytes + kernels::kGroupTail;
+    }
+    [[nodiscard]] std::int64_t tile_bytes() const { return kernels::kTileGroups * group_bytes(); }
+    [[nodiscard]] std::int64_t size() const { return n_tiles() * tile_bytes(); }
+
+    // `next` is the tile that will be scanned after it; each call fetches its share of that.
+    [[nodiscard]] kernels::QuantizedTile tile(std::int64_t number, std::int64_t next) const {
+        return {.data = data_ + number * tile_bytes(),
+                .n_steps = n_steps_,
+                .group_bytes = group_bytes(),
+                .next = data_ + next * tile_bytes(),
+                .n_next_lines = 0};
+    }
+
+    [[nodiscard]] float residual(std::int64_t row) const {
+        const std::int64_t group = row / kernels::kGroupRows;
+        const std::uint8_t* at = data_ + group * group_bytes() + n_steps_ * kernels::kStepBytes +
+                                 kernels::kScaleBytes + row % kernels::kGroupRows * 4;
+        float value = 0;
+        std::memcpy(&value, at, sizeof value);
+        return value;
+    }
+
+  private:
+    const std::uint8_t* data_;
+    std::int64_t n_rows_;
+    std::int64_t n_steps_;  // even: the portable kernel takes two at a time
+};
+
+}  // namespace epibias

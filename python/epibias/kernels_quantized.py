@@ -1,0 +1,100 @@
+"""Array in, array out: cosine top-k through 8-bit codes.
+
+Beside `kernels`, and by the same rules: the only other module that imports `epibias._core`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epibias import _core, _validate
+from epibias._dispatch import core_errors, on_cpu
+from epibias._validate import Float32Array, Float64Array, Int64Array
+
+LARGEST_DIM = 65_536  # sums of 8-bit products stay within 32 bits
+
+
+def quantize_passages(passages: Float32Array, inverse_norms: Float64Array) -> NDArray[np.uint8]:
+    """Return the 8-bit codes of unit-scaled passages, each with its scale and measured error.
+
+    Parameters
+    ----------
+    passages : float32 [n_passages, dim]
+        `dim` at most 65,536.
+    inverse_norms : float64 [n_passages]
+        From `kernels.inverse_norms(passages)`.
+
+    Returns
+    -------
+    uint8 [size]
+        About dim + 8 bytes a passage; the layout is that of `quantized_scan.hpp`. It depends on no
+        machine: it can be saved, and memory-mapped later.
+
+    Raises
+    ------
+    InputError
+        Wrong dtype, shape or layout, too many columns, an inverse norm that is none.
+
+    Examples
+    --------
+    >>> passages = np.array([[1, 0], [0, 1], [1, 1]], np.float32)
+    >>> codes = quantize_passages(passages, np.array([1, 1, 0.5**0.5]))
+    >>> codes.dtype, codes.size  # 64 rows of 8 columns, with 8 bytes a row for scale and error
+    (dtype('uint8'), 1024)
+    """
+    passages = on_cpu("passages", passages, np.float32, 2)
+    inverse_norms = on_cpu("inverse_norms", inverse_norms, np.float64, 1)
+    with core_errors():
+        return _core.quantize_passages(passages, inverse_norms)
+
+
+def quantized_scan(
+    queries: Float32Array,
+    passages: Float32Array,
+    k: int,
+    inverse_norms: Float64Array,
+    codes: NDArray[np.uint8],
+) -> tuple[Int64Array, Float32Array, int, int]:
+    """Return what `kernels.cosine_topk` returns, to the bit, through a scan of 8-bit codes.
+
+    Every passage whose similarity may reach the `k`-th, by the measured errors of both codes, is
+    scored again in float64; only those rows of `passages` are read.
+
+    Parameters
+    ----------
+    queries, passages : float32 [n_queries, dim], float32 [n_passages, dim]
+        Memory-mapped arrays are welcome.
+    k : int
+        At most `n_passages`.
+    inverse_norms, codes : float64 [n_passages], uint8 [size]
+        Those of these passages, from `kernels.inverse_norms` and `quantize_passages`.
+
+    Returns
+    -------
+    indices, similarities : [n_queries, k] of int64, float32
+    n_rescored : int
+        Pairs whose similarity was computed in float64 after the scan.
+    n_repeated : int
+        Queries that were scanned twice, because the threshold guessed from a sample was too high.
+
+    Raises
+    ------
+    InputError
+        Wrong dtype, shape or layout, `k` above `n_passages`, a zero or non-finite query.
+
+    Examples
+    --------
+    >>> passages = np.array([[1, 0], [0, 1], [1, 1]], np.float32)
+    >>> inverse_norms = np.array([1, 1, 0.5**0.5])
+    >>> codes = quantize_passages(passages, inverse_norms)
+    >>> quantized_scan(passages[:1], passages, 2, inverse_norms, codes)[0]
+    array([[0, 2]])
+    """
+    queries = on_cpu("queries", queries, np.float32, 2)
+    passages = on_cpu("passages", passages, np.float32, 2)
+    k = _validate.integer("k", k, low=0)
+    inverse_norms = on_cpu("inverse_norms", inverse_norms, np.float64, 1)
+    codes = on_cpu("codes", codes, np.uint8, 1)
+    with core_errors():
+        return _core.quantized_scan(queries, passages, k, inverse_norms, codes)

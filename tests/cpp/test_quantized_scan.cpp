@@ -1,0 +1,275 @@
+// quantized_scan against cosine_topk, whose own tests compare it with the definition: the same
+// indices and bits at every SIMD level. And the certificate: no code errs by more than it says.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "epibias/cosine_topk.hpp"
+#include "epibias/numeric.hpp"
+#include "epibias/quantized_scan.hpp"
+#include "support.hpp"
+
+using epibias::QuantizedScanOptions;
+using epibias::test::at_every_level;
+using epibias::test::integer_matrix;
+using epibias::test::Matrix;
+using epibias::test::random_matrix;
+
+namespace {
+
+struct Answer {
+    std::vector<std::int64_t> indices;
+    std::vector<float> similarities;
+
+    Answer(std::int64_t n_queries, std::int64_t k)
+        : indices(static_cast<std::size_t>(n_queries * k), -1), similarities(indices.size()) {}
+
+    bool operator==(const Answer& other) const {
+        const auto same_bits = [](float left, float right) {
+            return std::bit_cast<std::uint32_t>(left) == std::bit_cast<std::uint32_t>(right);
+        };
+        return indices == other.indices &&
+               std::equal(similarities.begin(), similarities.end(), other.similarities.begin(),
+                          other.similarities.end(), same_bits);
+    }
+};
+
+std::vector<double> norms_of(const Matrix& rows) {
+    std::vector<double> norms(static_cast<std::size_t>(rows.n_rows()));
+    epibias::inverse_norms(rows.view(), "passages", norms);
+    return norms;
+}
+
+std::vector<std::uint8_t> codes_of(const Matrix& passages, const std::vector<double>& norms) {
+    const std::int64_t size = epibias::quantized_size(passages.n_rows(), passages.n_columns());
+    std::vector<std::uint8_t> codes(static_cast<std::size_t>(size));
+    epibias::quantize_passages(passages.view(), norms, codes);
+    return codes;
+}
+
+Answer expected(const Matrix& queries, const Matrix& passages, std::int64_t k) {
+    Answer answer(queries.n_rows(), k);
+    epibias::cosine_topk(queries.view(), passages.view(), k, {},
+                         {answer.indices.data(), queries.n_rows(), k},
+                         {answer.similarities.data(), queries.n_rows(), k});
+    return answer;
+}
+
+Answer found(const Matrix& queries, const Matrix& passages, std::int64_t k,
+             const QuantizedScanOptions& options = {},
+             epibias::QuantizedScanCounts* counts = nullptr) {
+    const auto norms = norms_of(passages);
+    const auto codes = codes_of(passages, norms);
+    Answer answer(queries.n_rows(), k);
+    const auto counted =
+        epibias::quantized_scan(queries.view(), passages.view(), k, norms, codes,
+                                {answer.indices.data(), queries.n_rows(), k},
+                                {answer.similarities.data(), queries.n_rows(), k}, options);
+    CHECK(counted.n_rescored >= queries.n_rows() * k);
+    if (counts != nullptr) *counts = counted;
+    return answer;
+}
+
+std::string message(const Matrix& queries, const Matrix& passages, std::int64_t k,
+                    const QuantizedScanOptions& options = {}) {
+    try {
+        found(queries, passages, k, options);
+    } catch (const std::invalid_argument& error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+// At every level, and at AVX-512 with and without VNNI.
+template <typename Test>
+void at_every_kernel(Test test) {
+    at_every_level([&](const std::string& level) {
+        CAPTURE(level);
+        test(QuantizedScanOptions{});
+        if (level == "avx512") test(QuantizedScanOptions{.vnni = false});
+    });
+}
+
+}  // namespace
+
+TEST_CASE("quantized_scan equals cosine_topk for every kernel, dim, k and byte offset") {
+    at_every_kernel([](const QuantizedScanOptions& options) {
+        for (const std::int64_t dim : {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 97, 384}) {
+            CAPTURE(dim);
+            const auto offset = static_cast<std::size_t>(dim % 5);
+            const Matrix passages = random_matrix(150, dim, 2, offset);
+            for (const std::int64_t n_queries : {1, 3, 13}) {
+                const Matrix queries = random_matrix(n_queries, dim, 1, offset);
+                for (const std::int64_t k : {1, 5, 150}) {
+                    CHECK(found(queries, passages, k, options) == expected(queries, passages, k));
+                }
+            }
+        }
+    });
+}
+
+TEST_CASE("quantized_scan: any sample, capacity and thread count give the same answer") {
+    const Matrix queries = integer_matrix(15, 6, 3);
+    const Matrix passages = integer_matrix(3000, 6, 4);  // full of exact ties
+    for (const std::int64_t k : {1, 20, 700}) {
+        const Answer answer = expected(queries, passages, k);
+        at_every_kernel([&](QuantizedScanOptions options) {
+            for (const std::int64_t stride : {0, 1, 2, 5, 1000}) {
+                for (const std::int64_t capacity : {0, 1, 100}) {
+                    options.sample_stride = stride;
+                    options.capacity = capacity;
+                    options.n_threads = 1 + static_cast<int>(stride % 3);
+                    CAPTURE(stride);
+                    CAPTURE(capacity);
+                    CHECK(found(queries, passages, k, options) == answer);
+                }
+            }
+        });
+    }
+}
+
+TEST_CASE("a guess that is too high is mended by a second scan") {
+    // All that is near the query lies in the sampled tiles: the sample promises far too much.
+    const Matrix queries = random_matrix(4, 24, 5);
+    Matrix passages = random_matrix(2560, 24, 6);
+    for (std::int64_t row = 0; row < passages.n_rows(); ++row) {
+        if (row / 64 % 4 != 0) continue;
+        for (std::int64_t i = 0; i < 24; ++i) {
+            passages.set(row, i, queries.get(row % 4, i) + 0.3F * passages.get(row, i));
+        }
+    }
+    const Answer answer = expected(queries, passages, 400);
+    at_every_kernel([&](QuantizedScanOptions options) {
+        options.sample_stride = 4;
+        epibias::QuantizedScanCounts counts;
+        CHECK(found(queries, passages, 400, options, &counts) == answer);
+        CHECK(counts.n_repeated == 4);
+    });
+}
+
+TEST_CASE("quantized_scan stays exact when everything must be re-scored") {
+    const Matrix queries = random_matrix(2, 16, 7);
+    Matrix equal = random_matrix(6000, 16, 8);
+    for (std::int64_t row = 1; row < equal.n_rows(); ++row) equal.copy_row(0, row);
+    Matrix ascending(6000, 16);  // row i leans a little more towards the query than row i - 1
+    for (std::int64_t row = 0; row < ascending.n_rows(); ++row) {
+        for (std::int64_t i = 0; i < 16; ++i) {
+            const float towards = queries.get(0, i) * static_cast<float>(row) * 1e-4F;
+            ascending.set(row, i, equal.get(0, i) + towards);
+        }
+    }
+    const Answer of_equal = expected(queries, equal, 20);
+    const Answer of_ascending = expected(queries, ascending, 20);
+    at_every_kernel([&](QuantizedScanOptions options) {
+        for (const int threads : {1, 2, 3}) {
+            options.n_threads = threads;
+            CHECK(found(queries, equal, 20, options) == of_equal);
+            CHECK(found(queries, ascending, 20, options) == of_ascending);
+        }
+    });
+}
+
+TEST_CASE("quantized_scan works for norms that float32 cannot square, and for spikes") {
+    const float huge = std::numeric_limits<float>::max();
+    const float tiny = std::numeric_limits<float>::denorm_min();
+    Matrix passages = random_matrix(300, 9, 9);
+    for (std::int64_t row = 0; row < passages.n_rows(); row += 3) {
+        for (std::int64_t i = 0; i < 9; ++i) {
+            const float sign = passages.get(row, i) > 0 ? 1.0F : -1.0F;
+            passages.set(row, i, sign * huge);
+            passages.set(row + 1, i, sign * tiny * static_cast<float>(1 + i % 3));
+        }
+        passages.set(row + 2, row % 9, 1e6F);  // all else becomes code 0
+    }
+    Matrix queries = random_matrix(3, 9, 10);
+    for (std::int64_t i = 0; i < 9; ++i) {
+        queries.set(1, i, queries.get(1, i) > 0 ? huge : -huge);
+        queries.set(2, i, queries.get(2, i) > 0 ? tiny : -tiny);
+    }
+    const Answer answer = expected(queries, passages, 110);
+    at_every_kernel([&](const QuantizedScanOptions& options) {
+        CHECK(found(queries, passages, 110, options) == answer);
+    });
+}
+
+TEST_CASE("several blocks of queries") {
+    const Matrix queries = random_matrix(530, 6, 11);
+    const Matrix passages = random_matrix(500, 6, 12);
+    CHECK(found(queries, passages, 4) == expected(queries, passages, 4));
+    CHECK(found(queries, passages, 4, {.n_threads = 3}) == expected(queries, passages, 4));
+}
+
+TEST_CASE("each code says how far it is from its row, and never too little") {
+    constexpr std::int64_t kDim = 37;  // stored as 40
+    constexpr std::int64_t kSteps = 10;
+    Matrix passages = random_matrix(70, kDim, 13);
+    for (std::int64_t i = 0; i < kDim; ++i) {
+        passages.set(1, i, passages.get(1, i) * 1e-38F);
+        passages.set(2, i, i == 5 ? 3.0F : 0.0F);  // exact
+    }
+    const auto norms = norms_of(passages);
+    at_every_level([&](const std::string& level) {
+        CAPTURE(level);
+        const auto codes = codes_of(passages, norms);
+        for (std::int64_t row = 0; row < 70; ++row) {
+            const std::uint8_t* group = codes.data() + row / 16 * (kSteps * 64 + 128);
+            float scale = 0;
+            float residual = 0;
+            std::memcpy(&scale, group + kSteps * 64 + row % 16 * 4, 4);
+            std::memcpy(&residual, group + kSteps * 64 + 64 + row % 16 * 4, 4);
+            double squared = 0;
+            for (std::int64_t i = 0; i < 4 * kSteps; ++i) {
+                const int code = group[i / 4 * 64 + row % 16 * 4 + i % 4] - 128;
+                const double unit = i < kDim ? static_cast<double>(passages.get(row, i)) *
+                                                   norms[static_cast<std::size_t>(row)]
+                                             : 0.0;
+                const double error = unit - static_cast<double>(scale) * code;
+                squared += error * error;
+                CHECK(std::abs(code) <= 127);
+            }
+            CHECK(std::sqrt(squared) <= static_cast<double>(residual));
+            CHECK(static_cast<double>(residual) <= std::sqrt(squared) * 1.001 + 2e-6);
+        }
+        float padding = 0;
+        std::memcpy(&padding, codes.data() + 4 * (kSteps * 64 + 128) + kSteps * 64 + 64 + 24, 4);
+        CHECK(std::isnan(padding));
+    });
+}
+
+TEST_CASE("quantized_scan refuses what it cannot answer, and names it") {
+    const Matrix queries = random_matrix(2, 4, 14);
+    const Matrix passages = random_matrix(3, 4, 15);
+    CHECK(message(queries, passages, 7) == "k: expected 1 to 3 (the number of passages), got 7");
+    CHECK(message(queries, passages, 0) == "k: expected 1 to 3 (the number of passages), got 0");
+    CHECK(message(queries, Matrix(0, 4), 1) == "k: expected 0, as there are no passages, got 1");
+    CHECK(message(queries, Matrix(0, 4), 0) == "no error");
+    CHECK(message(Matrix(0, 4), passages, 2) == "no error");
+    CHECK(message(random_matrix(2, 5, 1), passages, 1) ==
+          "queries: expected rows of dim 4, as the passages have, got dim 5");
+    CHECK(message(queries, passages, 1, {.sample_stride = -1}) ==
+          "sample_stride: expected 0 (automatic) or more, got -1");
+    CHECK(message(queries, passages, 1, {.capacity = -2}) ==
+          "capacity: expected 0 (automatic) or more, got -2");
+    Matrix bad = random_matrix(5, 4, 16);
+    bad.set(4, 3, -std::numeric_limits<float>::infinity());
+    CHECK(message(bad, random_matrix(9, 4, 17), 1) ==
+          "queries: expected finite rows of non-zero norm, got Inf in row 4");
+    CHECK_THROWS_WITH_AS(
+        static_cast<void>(epibias::quantized_size(3, epibias::kLargestQuantizedDim + 1)),
+        "passages: expected 1 to 65536 columns for a scan of 8 bits, got 65537",
+        std::invalid_argument);
+    std::vector<double> norms = norms_of(passages);
+    std::vector<std::uint8_t> codes(static_cast<std::size_t>(epibias::quantized_size(3, 4)));
+    norms[1] = 0;
+    CHECK_THROWS_WITH_AS(epibias::quantize_passages(passages.view(), norms, codes),
+                         "inverse_norms: expected positive finite numbers, got 0 in row 1",
+                         std::invalid_argument);
+}
