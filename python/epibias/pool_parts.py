@@ -55,7 +55,7 @@ class PoolGroup:
         return int(self.rows.shape[1])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class VectorParts:
     """Candidates of every query laid end to end, in the order given."""
 

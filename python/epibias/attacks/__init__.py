@@ -1,4 +1,4 @@
-"""Attacks for the red-team evaluation of an index you own.
+"""Attacks, for an index you own: its red-team evaluation (docs/attacks.md).
 
 In: a `Corpus` and adversarial passages. Out: a new, labelled corpus (`InjectedCorpus`).
 Never edits the corpus it was given, never touches a store, never posts anything.

@@ -1,4 +1,4 @@
-"""Decoys: adversarial passages of low similarity, meant to make a filter drop the benign top.
+"""Decoys, for an index you own: low-similarity passages that make a filter drop the benign top.
 
 The printed BiasDef always drops the side of high similarity. Whoever plants biased passages
 *below* the benign top turns that rule against the benign passages. Owns the choice of which
@@ -23,8 +23,9 @@ def decoys(
 ) -> Int64Array:
     """Rows of the adversarial passages that lie below the query's k-th best benign passage.
 
-    Of those that do, the `limit` most similar: the ones that reach the candidate pool and so do
-    the most harm. Fewer, or none, when there are not as many; the caller says how many it got.
+    For the red-team evaluation of an index you own. Of those that do, the `limit` most similar: the
+    ones that reach the candidate pool and so do the most harm. Fewer, or none, when there are not
+    as many; the caller says how many it got.
 
     Parameters
     ----------

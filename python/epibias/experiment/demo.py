@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -74,9 +74,9 @@ class DemoResult:
 
     folder: Path
     state: str
-    results: tables.Results
-    rows: list[raw.Row]
-    plan: Plan
+    results: tables.Results = field(repr=False)
+    rows: list[raw.Row] = field(repr=False)  # thousands
+    plan: Plan = field(repr=False)
     notes: list[str]
     seconds: float
 
