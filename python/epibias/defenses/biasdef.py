@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from epibias import _validate
 from epibias._sweep_options import CRITERIA, checked
-from epibias._validate import Float64Array, Int64Array
+from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.defenses import sides
 from epibias.defenses.biasdef_parameters import unread_parameters
 from epibias.errors import InputError
@@ -284,7 +284,7 @@ class BiasDef:
         if group.size < 2:
             return nothing
         queries = group.queries
-        cut = self._sweep(group)
+        cut = self.sweep(group.similarities, group.scores, group.query_ids)
         left = group.similarities < cut.threshold[:, None]
         split = np.isfinite(cut.threshold)
         if self.gate is not None:
@@ -310,31 +310,58 @@ class BiasDef:
         )
         return dropped
 
-    def _sweep(self, group: PoolGroup) -> ThresholdSweep:
+    @property
+    def least_kept(self) -> int:
+        """Fewest candidates that the sweep leaves on the low side."""
+        # With side="auto" either side may be the one that is kept: min_kept is asked afterwards.
+        return 1 if self.side == "auto" else (self.min_kept or self.k)
+
+    def sweep(
+        self,
+        similarities: Float32Array,
+        scores: Float32Array,
+        query_ids: Int64Array | None = None,
+        *,
+        curve: bool = False,
+    ) -> ThresholdSweep:
+        """Split queries with equally many candidates as `select` does; gate and side do not act.
+
+        Parameters
+        ----------
+        similarities, scores : float32 [n_queries, n]
+        query_ids : int64 [n_queries], optional
+            Keys of the permutation test.
+        curve : bool
+            Whether to give the divergence at every split.
+
+        Returns
+        -------
+        ThresholdSweep
+        """
         if self.rule == "printed":
             return printed_sweep(
-                group.similarities,
-                group.scores,
+                similarities,
+                scores,
                 tau=self.tau,
                 n_thresholds=self.n_thresholds,
                 floor=self.floor,
                 bandwidth_factor=self.bandwidth_factor,
+                curve=curve,
             )
-        # With side="auto" either side may be the one that is kept: min_kept is asked afterwards.
-        least = 1 if self.side == "auto" else (self.min_kept or self.k)
         points = self.kappa_points
         return threshold_sweep(
-            group.similarities,
-            group.scores,
-            min_kept=least,
+            similarities,
+            scores,
+            min_kept=self.least_kept,
             slack=self.slack,
             min_side=self.min_side,
             criterion=self.criterion,
-            kappa=self.kappa if points is None else points / group.size,
+            kappa=self.kappa if points is None else points / similarities.shape[1],
             bandwidth_factor=self.bandwidth_factor,
             permutations=0 if self.gate is None else self.permutations,
             seed=self.seed,
-            query_ids=group.query_ids,
+            query_ids=query_ids,
+            curve=curve,
         )
 
 

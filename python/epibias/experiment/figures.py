@@ -18,9 +18,11 @@ from epibias.experiment.markdown import MAIN_TABLES
 from epibias.experiment.plan import CONTROL_AXIS, Attack, NamedDefense, Plan
 from epibias.experiment.raw import Row
 from epibias.experiment.tables import Results
-from epibias.threshold import printed_sweep, side_densities, smallest_side, threshold_sweep
+from epibias.threshold import side_densities, smallest_side
 
 EXCERPT_LENGTH = 110
+# Parameters of BiasDef that act on a split when it is there.
+_AFTER_THE_SWEEP = {"gate", "permutations", "seed", "fill", "mitigation"}
 
 
 def line_panels(results: Results, plan: Plan) -> list[dict[str, Any]]:
@@ -130,15 +132,8 @@ def _shortened(text: str) -> str:
 
 def _sweep_key(defense: BiasDef) -> str:
     """Name a sweep: defences that split alike share it."""
-    if defense.rule == "printed":
-        return f"printed {defense.tau} {defense.n_thresholds} {defense.floor}"
-    floor = defense.kappa if defense.kappa_points is None else f"{defense.kappa_points} points"
-    return f"{defense.criterion} {_least_kept(defense)} {defense.min_side} {defense.slack} {floor}"
-
-
-def _least_kept(defense: BiasDef) -> int:
-    # As BiasDef itself sweeps: with side="auto" either side may be the one that is kept.
-    return 1 if defense.side == "auto" else (defense.min_kept or defense.k)
+    used = {n: v for n, v in defense.parameters().items() if n not in _AFTER_THE_SWEEP}
+    return ", ".join(f"{name}={value}" for name, value in used.items())
 
 
 def sweep_figure(
@@ -154,36 +149,16 @@ def sweep_figure(
         The candidates of one query.
     """
     n = len(similarities)
+    cut = defense.sweep(similarities[None], scores[None], curve=True)
     if defense.rule == "printed":
-        cut = printed_sweep(
-            similarities[None],
-            scores[None],
-            tau=defense.tau,
-            n_thresholds=defense.n_thresholds,
-            floor=defense.floor,
-            bandwidth_factor=defense.bandwidth_factor,
-            curve=True,
-        )
         at = np.linspace(defense.tau, 1 - defense.tau, defense.n_thresholds)
         allowed = np.ones(len(at), dtype=np.bool_)
     else:
-        points = defense.kappa_points
-        cut = threshold_sweep(
-            similarities[None],
-            scores[None],
-            min_kept=_least_kept(defense),
-            slack=defense.slack,
-            min_side=defense.min_side,
-            criterion=defense.criterion,
-            kappa=defense.kappa if points is None else points / n,
-            bandwidth_factor=defense.bandwidth_factor,
-            curve=True,
-        )
         # Column m - 1 keeps m candidates; its threshold is the smallest similarity not kept.
         at = np.sort(similarities)[1:].astype(np.float64)
         n_kept = np.arange(1, n)
         dropped = smallest_side(n, slack=defense.slack, min_side=defense.min_side)
-        kept = max(dropped, _least_kept(defense))
+        kept = max(dropped, defense.least_kept)
         allowed = (n_kept >= kept) & (n - n_kept >= dropped)
     assert cut.curve is not None  # noqa: S101 (for the type checker: it was asked for)
     known = np.isfinite(cut.curve[0])
