@@ -94,6 +94,14 @@ class Columns:
         self._ids, self._texts, self._places, self._shared = [], [], array("q"), {}
         return self
 
+    def row(self, argument: str, row_id: object, unit: str) -> int:
+        """Give the row of an id; an unknown one is an `InputError`, never a `KeyError`."""
+        row = self.row_of.get(row_id) if isinstance(row_id, str) else None
+        if row is None:
+            expected = f"the id of one of {len(self)} {unit}"
+            raise InputError(argument, expected, f"unknown {described(row_id)}")
+        return row
+
     def value(self, name: str, row: int) -> object:
         """Give a field of a row, or None."""
         column = self.fields.get(name, ())

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import overload
 
 from epibias import _validate
-from epibias._plain import described
 from epibias.corpus.columns import RESERVED_FIELDS, Columns
 from epibias.errors import InputError
 
@@ -265,11 +264,7 @@ class Corpus:
         InputError
             An id that is not in the corpus.
         """
-        row = self._columns.row_of.get(passage_id) if isinstance(passage_id, str) else None
-        if row is None:
-            expected = f"the id of one of {len(self)} passages"
-            raise InputError("passage_id", expected, f"unknown {described(passage_id)}")
-        return row
+        return self._columns.row("passage_id", passage_id, "passages")
 
     def extended(self, passages: Iterable[Passage]) -> Corpus:
         """Give a new corpus with these passages after the present ones; this one stays as it is.

@@ -139,11 +139,7 @@ class Queries:
         InputError
             An id that is not among the queries.
         """
-        row = self._columns.row_of.get(query_id) if isinstance(query_id, str) else None
-        if row is None:
-            expected = f"the id of one of {len(self)} queries"
-            raise InputError("query_id", expected, f"unknown {described(query_id)}")
-        return row
+        return self._columns.row("query_id", query_id, "queries")
 
     def __contains__(self, query_id: object) -> bool:
         return query_id in self._columns.row_of

@@ -100,26 +100,31 @@ def _control_sentence(results: Results, plan: Plan) -> str:
 
 def _cost_sentence(results: Results, plan: Plan) -> str:
     none = results.get("none", ANY_AXIS, "0", "recall_over_k")
-    parts = []
-    for system in systems(plan):
-        if system.key in ("biasdef", "biasdef-gate") and system.axis != CONTROL_AXIS:
-            row = results.get(system.key, system.axis, "0", "recall_over_k")
-            parts.append(f"{system.title} ({system.axis}) {mean_text(row)} {interval_text(row)}")
+    others = _of_systems(results, plan, ("biasdef", "biasdef-gate"), "0", "recall_over_k")
     return (
         f"What a filter costs when nothing was injected: recall@{plan.k} is {mean_text(none)} "
-        f"{interval_text(none)} without a defence; {', '.join(parts)}."
+        f"{interval_text(none)} without a defence; {others}."
     )
 
 
 def _decoy_sentence(results: Results, plan: Plan) -> str:
     none = results.get("none", ANY_AXIS, "decoys", "adversarial_precision")
-    parts = []
-    for system in systems(plan):
-        if system.key in ("biasdef", "biasdef-auto") and system.axis != CONTROL_AXIS:
-            row = results.get(system.key, system.axis, "decoys", "adversarial_precision")
-            parts.append(f"{system.title} ({system.axis}) {mean_text(row)} {interval_text(row)}")
+    systems_named = ("biasdef", "biasdef-auto")
+    others = _of_systems(results, plan, systems_named, "decoys", "adversarial_precision")
     return (
         "Decoys lie below the benign top, so without a defence none is selected "
         f"({mean_text(none)}); a rule that drops the high-similarity side can let them in: "
-        f"{', '.join(parts)}."
+        f"{others}."
     )
+
+
+def _of_systems(
+    results: Results, plan: Plan, keys: tuple[str, ...], condition: str, metric: str
+) -> str:
+    """List the means of some defences on every fitted axis."""
+    parts = []
+    for system in systems(plan):
+        if system.key in keys and system.axis != CONTROL_AXIS:
+            row = results.get(system.key, system.axis, condition, metric)
+            parts.append(f"{system.title} ({system.axis}) {mean_text(row)} {interval_text(row)}")
+    return ", ".join(parts)
