@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -131,3 +132,76 @@ def test_a_killed_writer_leaves_the_old_file_and_a_removable_temporary(tmp_path)
     assert path.read_text() == "old"
     assert _files.remove_leftovers(tmp_path) == 1
     assert os.listdir(tmp_path) == ["result.txt"]
+
+
+def read_in_background(fifo):
+    found = []
+    reader = threading.Thread(target=lambda: found.append(fifo.read_bytes()), daemon=True)
+    reader.start()
+    return reader, found
+
+
+def test_a_fifo_is_written_to_and_stays(tmp_path):
+    fifo, elsewhere = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(fifo)
+    elsewhere.symlink_to(fifo)
+    for path in (fifo, elsewhere):
+        reader, found = read_in_background(fifo)
+        _files.write_text(path, "whole")
+        reader.join(timeout=10)
+        assert found == [b"whole"]
+        assert stat.S_ISFIFO(fifo.stat().st_mode)
+    assert sorted(os.listdir(tmp_path)) == ["link", "pipe"]
+
+
+def test_an_error_in_the_body_sends_nothing_to_a_fifo(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+
+    def write_half():
+        with _files.replacing(tmp_path / "pipe") as temporary:
+            temporary.write_text("half")
+            raise RuntimeError("midway")
+
+    with pytest.raises(RuntimeError, match="midway"):  # and no wait for a reader
+        write_half()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="a system without /proc")
+def test_a_file_that_the_shell_opened_to_append_to_is_appended_to(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_text("before\n")
+    with path.open("a") as log:
+        _files.write_text(f"/proc/self/fd/{log.fileno()}", "after\n")
+    assert path.read_text() == "before\nafter\n"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_and_its_target_is_replaced(tmp_path, there):
+    folder = tmp_path / "real"
+    folder.mkdir()
+    link = tmp_path / "link.txt"
+    link.symlink_to(folder / "target.txt")
+    if there:
+        (folder / "target.txt").write_text("old")
+    _files.write_text(link, "new")
+    assert link.is_symlink()
+    assert (folder / "target.txt").read_text() == "new"
+    assert os.listdir(folder) == ["target.txt"]
+
+
+def test_a_link_in_a_circle_is_told(tmp_path):
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(InputError, match="symbolic links"):
+        _files.write_text(tmp_path / "a", "text")
+
+
+@pytest.mark.parametrize(("keep", "expected"), [(True, 0o644), (False, 0o600)])
+def test_permissions_of_a_replaced_file_are_kept_where_asked(tmp_path, keep, expected):
+    path = tmp_path / "out.jsonl"
+    path.write_text("old")
+    path.chmod(0o644)
+    _files.write_text(path, "new", keep_mode=keep)
+    assert permissions(path) == expected
+    _files.write_text(tmp_path / "new.jsonl", "new", keep_mode=keep)
+    assert permissions(tmp_path / "new.jsonl") == 0o600

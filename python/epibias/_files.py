@@ -3,6 +3,9 @@
 Owns how epibias puts a file on disk: temporary name in the same folder, fsync, rename, fsync of the
 folder. Files get mode 0600 and new folders 0700, because most of what is written holds texts or
 embeddings. A process that is killed leaves at most a temporary file, never half a result.
+
+What the user put there stays what it is: a link still points to the file, which is replaced; a
+FIFO or a device is written to.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import contextlib
 import errno
 import json
 import os
+import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,13 +28,20 @@ PRIVATE_FOLDER = 0o700
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_ACCESS = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
-    | {errno.EEXIST, errno.ENAMETOOLONG}
+    | {errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO}
 )
+# These name what a process has open, whatever its kind: it is never replaced.
+_OPEN_FILES = frozenset(map(Path, ("/dev/fd", "/dev/stdout", "/dev/stderr", "/proc")))
 
 
 @contextlib.contextmanager
-def replacing(path: Path | str, *, mode: int = PRIVATE_FILE) -> Iterator[Path]:
+def replacing(
+    path: Path | str, *, mode: int = PRIVATE_FILE, keep_mode: bool = False
+) -> Iterator[Path]:
     """Give a temporary path to write to; on success it becomes `path`, on any error it is removed.
+
+    A link stays, and what it points to is replaced. A FIFO or a character device is not replaced:
+    the finished bytes are written to it.
 
     Parameters
     ----------
@@ -37,6 +49,8 @@ def replacing(path: Path | str, *, mode: int = PRIVATE_FILE) -> Iterator[Path]:
         Where the finished file goes; its folder must exist.
     mode : int
         Permission bits of the finished file.
+    keep_mode : bool
+        Give it the permission bits of the file that it replaces, where there is one.
 
     Yields
     ------
@@ -58,11 +72,15 @@ def replacing(path: Path | str, *, mode: int = PRIVATE_FILE) -> Iterator[Path]:
     """
     path = Path(path)
     with _told(path, _NO_SPACE | _NO_ACCESS):
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        is_stream = writes_through(path)
+        target = path if is_stream else Path(os.path.realpath(path))
+        if keep_mode and not is_stream and target.exists():
+            mode = stat.S_IMODE(target.stat().st_mode)
         # The end of the name is enough to recognise it, and stays below 255 bytes.
         descriptor, name = tempfile.mkstemp(
-            prefix=TEMPORARY_PREFIX, suffix=f"-{path.name[-40:]}", dir=path.parent
+            prefix=TEMPORARY_PREFIX,
+            suffix=f"-{path.name[-40:]}",
+            dir=None if is_stream else target.parent,
         )
     os.close(descriptor)
     temporary = Path(name)
@@ -71,25 +89,69 @@ def replacing(path: Path | str, *, mode: int = PRIVATE_FILE) -> Iterator[Path]:
         with _told(path, _NO_SPACE):
             yield temporary
         with _told(path, _NO_SPACE | _NO_ACCESS):
-            with temporary.open("rb+") as file:
-                os.fsync(file.fileno())
-            temporary.chmod(mode)
-            os.replace(temporary, path)
+            if is_stream:
+                _copy_to_stream(temporary, path)
+            else:
+                with temporary.open("rb+") as file:
+                    os.fsync(file.fileno())
+                temporary.chmod(mode)
+                os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if is_stream:
+        temporary.unlink(missing_ok=True)
+    else:
+        sync_folder(target.parent)
 
 
-def write_bytes(path: Path | str, content: bytes) -> None:
+def writes_through(path: Path | str) -> bool:
+    """Whether `path` is written to and not replaced: a FIFO, a character device, an open file.
+
+    Raises
+    ------
+    OSError
+        A folder, or anything else that takes no bytes.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     os.mkfifo(Path(folder) / "pipe")
+    ...     writes_through(Path(folder) / "pipe"), writes_through(Path(folder) / "new.txt")
+    (True, False)
+    """
+    path = Path(path)
+    try:
+        kind = path.stat().st_mode
+    except FileNotFoundError:  # also a link to nothing yet: its target will be made
+        return False
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind):
+        return True
+    if not stat.S_ISREG(kind):
+        raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
+    absolute = Path(os.path.abspath(path))
+    return not _OPEN_FILES.isdisjoint((absolute, *absolute.parents))
+
+
+def _copy_to_stream(source: Path, path: Path) -> None:
+    # Without O_CREAT: had it gone meanwhile, a file would take its place. To the end, because
+    # /dev/stdout may be a file that the shell opened to append to.
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+    with os.fdopen(descriptor, "wb") as sink, source.open("rb") as finished:
+        shutil.copyfileobj(finished, sink)
+
+
+def write_bytes(path: Path | str, content: bytes, *, keep_mode: bool = False) -> None:
     """Write a file, whole or not at all."""
-    with replacing(path) as temporary:
+    with replacing(path, keep_mode=keep_mode) as temporary:
         temporary.write_bytes(content)
 
 
-def write_text(path: Path | str, text: str) -> None:
+def write_text(path: Path | str, text: str, *, keep_mode: bool = False) -> None:
     r"""Write a UTF-8 text file with ``\n`` line ends, whole or not at all."""
-    write_bytes(path, text.encode("utf-8"))
+    write_bytes(path, text.encode("utf-8"), keep_mode=keep_mode)
 
 
 def write_json(path: Path | str, value: object) -> None:
