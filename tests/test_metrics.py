@@ -11,6 +11,7 @@ from epibias import metrics
 from epibias.errors import InputError
 from epibias.metrics import bias, intervals, retrieval
 
+ROUNDING = 4 * np.finfo(np.float64).eps  # means of two or three decimals, and a quotient of them
 IDS = st.lists(st.integers(0, 15), unique=True, max_size=8)
 SETS = st.sets(st.integers(0, 15), max_size=8)
 
@@ -54,7 +55,7 @@ def test_as_ir_measures_counts():
     seen = 0
     for metric in ir_measures.iter_calc(measures, qrels, run):
         ids, relevant = selections[metric.query_id]
-        assert ours[str(metric.measure)](ids, relevant, 5) == pytest.approx(metric.value)
+        assert ours[str(metric.measure)](ids, relevant, 5) == metric.value  # one division
         seen += 1
     assert seen == 80
 
@@ -67,9 +68,10 @@ def test_a_passage_selected_twice_is_refused():
 
 
 def test_the_ratio_is_of_the_averages():
-    assert retrieval.adversarial_to_recall_ratio([0.4, 0.0], [0.1, 0.7]) == pytest.approx(0.5)
-    assert retrieval.adversarial_to_recall_ratio([0.4], [0.0]) == np.inf
-    assert np.isnan(retrieval.adversarial_to_recall_ratio([0.0], [0.0]))
+    ratio = retrieval.adversarial_to_recall_ratio
+    assert ratio([0.4, 0.0], [0.1, 0.7]) == pytest.approx(0.5, rel=ROUNDING)
+    assert ratio([0.4], [0.0]) == np.inf
+    assert np.isnan(ratio([0.0], [0.0]))
     with pytest.raises(InputError, match=r"recalls: expected 2 rows, as many as adversarial_prec"):
         retrieval.adversarial_to_recall_ratio([0.1, 0.2], [0.3])
     with pytest.raises(InputError, match=r"recalls: expected at least one query, got none"):
@@ -102,7 +104,7 @@ def test_shifts_are_attacked_minus_clean_and_say_of_what():
 def test_b_response_is_over_the_answers_and_a_missing_answer_fails_the_query():
     attacked = np.array([[0.1, 0.2, 0.3], [0.1, np.nan, 0.3]])
     shift = bias.b_response(attacked, np.zeros((2, 3)))
-    assert shift[0] == pytest.approx(0.2)
+    assert shift[0] == pytest.approx(0.2, rel=ROUNDING)
     assert np.isnan(shift[1])
     with pytest.raises(InputError, match=r"attacked_scores: expected an array \[n_queries, n_ans"):
         bias.b_response(np.zeros(3), np.zeros((1, 3)))
@@ -164,7 +166,7 @@ def test_a_query_s_two_values_stay_together():
     assert (interval.mean, interval.low, interval.high) == (0.5, 0.5, 0.5)
     # Failed in one of the two is failed.
     holes = intervals.ratio_interval([0.1, np.nan, 0.2, 0.3], [0.2, 0.1, np.nan, 0.6])
-    assert (holes.n, holes.failed, holes.mean) == (2, (1, 2), pytest.approx(0.5))
+    assert (holes.n, holes.failed, holes.mean) == (2, (1, 2), pytest.approx(0.5, rel=ROUNDING))
 
 
 def test_ratios_without_an_end_say_so():
@@ -172,7 +174,7 @@ def test_ratios_without_an_end_say_so():
     assert (constant.mean, constant.low, constant.high) == (0.5, 0.5, 0.5)
     # Some resample of these holds no relevant passage.
     sparse = intervals.ratio_interval([0.2, 0.2, 0.2], [0.0, 0.0, 0.6])
-    assert sparse.mean == pytest.approx(1.0)
+    assert sparse.mean == pytest.approx(1.0, rel=ROUNDING)
     for interval, mean in (
         (sparse, sparse.mean),
         (intervals.ratio_interval([0.2, 0.2], [0, 0]), np.inf),
@@ -232,7 +234,7 @@ def test_failed_queries_are_counted_and_listed():
     values = [0.2, np.nan, 0.4, np.nan, 0.0]
     interval = intervals.bootstrap_interval(values)
     assert (interval.n, interval.n_failed, interval.failed) == (3, 2, (1, 3))
-    assert interval.mean == pytest.approx(0.2)
+    assert interval.mean == pytest.approx(0.2, rel=ROUNDING)
     assert intervals.distribution(values).failed == (1, 3)
 
 

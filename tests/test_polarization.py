@@ -12,6 +12,11 @@ from epibias.errors import InputError, ValidityWarning
 from epibias.polarization import PolarizationAxis, fit
 from pools import TwoWordEncoder, opposed_anchors, quietly_fitted, unit_rows
 
+EPS = np.finfo(np.float64).eps
+# Rounding a unit axis to float32 turns it by at most half an ulp of each component; a score of a
+# unit row moves by no more than that. The fits are float64 and lose nothing beside it.
+HALF_ULP = 2.0**-24
+
 
 def naive_direction(rows, stances, method):
     if method == "pca":
@@ -39,16 +44,16 @@ def test_axis_is_the_definition(method, seed):
     rows, stances = opposed_anchors(seed, int(rng.integers(4, 30)), int(rng.integers(3, 80)))
     fitted = quietly_fitted(rows, stances, method)
     expected = naive_direction(rows, stances, method)
-    assert angle(fitted.axis, expected) <= 1e-6
+    assert angle(fitted.axis, expected) <= 2 * HALF_ULP
     assert fitted.axis.dtype == np.float32
     unit = reference.unit_rows(rows)
     centred = unit - unit.mean(axis=0)
     explained = ((centred @ expected) ** 2).sum() / (centred**2).sum()
-    assert fitted.explained_variance_ratio == pytest.approx(explained, abs=1e-6)
+    assert fitted.explained_variance_ratio == pytest.approx(explained, abs=rows.size * EPS)
     scores = unit @ expected
     assert scores[stances > 0].mean() > scores[stances < 0].mean()
     middle = (scores[stances > 0].mean() + scores[stances < 0].mean()) / 2
-    assert fitted.neutral_centre == pytest.approx(middle, abs=1e-6)
+    assert fitted.neutral_centre == pytest.approx(middle, abs=HALF_ULP)
     assert fitted.n_anchors == len(rows)
 
 
@@ -58,7 +63,8 @@ def test_ridge_is_scikit_learns():
     for penalty in (0.1, 1.0, 10.0):
         model = linear_model.Ridge(alpha=penalty).fit(reference.unit_rows(rows), stances)
         expected = model.coef_ / np.linalg.norm(model.coef_)
-        assert angle(quietly_fitted(rows, stances, "ridge", penalty=penalty).axis, expected) <= 1e-6
+        axis = quietly_fitted(rows, stances, "ridge", penalty=penalty).axis
+        assert angle(axis, expected) <= 2 * HALF_ULP
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -73,7 +79,9 @@ def test_validity_leaves_one_out_and_refits_everything(method, seed):
         axis = naive_direction(rows[rest], stances[rest], method)
         scores.append(reference.unit_rows(rows[left_out : left_out + 1])[0] @ axis)
     expected = spearmanr(scores, stances).statistic
-    assert quietly_fitted(rows, stances, method).validity == pytest.approx(expected, abs=1e-12)
+    # The same seven ranks; the correlation is a quotient of their sums.
+    validity = quietly_fitted(rows, stances, method).validity
+    assert validity == pytest.approx(expected, abs=8 * EPS)
 
 
 def test_validity_of_noise_is_low_and_of_stance_is_high():
@@ -131,9 +139,10 @@ def test_orientation_by_rule_whatever_the_order_of_the_anchors():  # field case 
         moved = np.ascontiguousarray(rows[order])
         unlabelled = quietly_fitted(rows)
         assert reference.polarization_scores(rows, unlabelled.axis).mean() >= 0
-        assert angle(quietly_fitted(moved).axis, unlabelled.axis.astype(float)) < 1e-5
+        assert angle(quietly_fitted(moved).axis, unlabelled.axis.astype(float)) <= 2 * HALF_ULP
         labelled = quietly_fitted(rows, stances)
-        assert angle(quietly_fitted(moved, stances[order]).axis, labelled.axis.astype(float)) < 1e-5
+        same = quietly_fitted(moved, stances[order]).axis
+        assert angle(same, labelled.axis.astype(float)) <= 2 * HALF_ULP
         opposite = quietly_fitted(rows, -stances)
         np.testing.assert_array_equal(opposite.axis, -labelled.axis)
 
@@ -144,7 +153,8 @@ def test_scale_does_not_matter_and_scores_are_locally_consistent(seed, scale):
     rows, stances = opposed_anchors(seed)
     axis = quietly_fitted(rows, stances, "ridge")
     scaled = quietly_fitted((rows * np.float32(scale)).astype(np.float32), stances, "ridge")
-    assert angle(scaled.axis, axis.axis.astype(float)) < 1e-5
+    # Scaled rows are rounded: each turns by half an ulp, and a spread of 0.2 makes five of it.
+    assert angle(scaled.axis, axis.axis.astype(float)) <= 8 * HALF_ULP
     embeddings = np.random.default_rng(seed).standard_normal((12, 16)).astype(np.float32)
     scores = axis.score(embeddings).astype(float)
     assert (np.abs(scores) <= 1).all()
@@ -161,7 +171,7 @@ def test_scores_are_projections(normalize):
     embeddings = (7 * np.random.default_rng(1).standard_normal((30, 16))).astype(np.float32)
     expected = reference.polarization_scores(embeddings, axis.axis, normalize)
     scores = axis.score(embeddings)
-    np.testing.assert_allclose(scores, expected, rtol=0, atol=2**-22 * np.abs(expected).max())
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=HALF_ULP * np.abs(expected).max())
     indices = np.random.default_rng(2).integers(0, 30, (4, 7))
     np.testing.assert_array_equal(axis.score(embeddings, indices), scores[indices])
 
@@ -206,11 +216,12 @@ def test_center_subtracts_the_anchors_mean_score_from_everything():
     embeddings = np.random.default_rng(1).standard_normal((10, 16)).astype(np.float32)
     for number in range(3):
         mean = plain.topic(number).score(anchors[number]).astype(float).mean()
-        assert centred.mean_anchor_score[number] == pytest.approx(mean, abs=1e-7)
+        assert centred.mean_anchor_score[number] == pytest.approx(mean, abs=HALF_ULP)
         shift = plain.neutral_centre[number] - centred.neutral_centre[number]
-        assert shift == pytest.approx(mean, abs=1e-7)
+        assert shift == pytest.approx(mean, abs=HALF_ULP)
         one, other = plain.topic(number), centred.topic(number)
-        np.testing.assert_allclose(one.score(embeddings) - other.score(embeddings), mean, atol=2e-7)
+        difference = one.score(embeddings) - other.score(embeddings)  # of two rounded scores
+        np.testing.assert_allclose(difference, mean, rtol=0, atol=3 * HALF_ULP)
     topics = np.array([2, 1])
     indices = np.arange(8).reshape(2, 4)
     got = centred.score(embeddings, indices, topics=topics)
@@ -222,7 +233,7 @@ def test_neutral_centre_without_labels_is_between_the_extremes():
     rows, _ = opposed_anchors(4)
     axis = quietly_fitted(rows)
     scores = reference.polarization_scores(rows, axis.axis)
-    assert axis.neutral_centre == pytest.approx((scores.min() + scores.max()) / 2, abs=1e-12)
+    assert axis.neutral_centre == pytest.approx((scores.min() + scores.max()) / 2, abs=16 * EPS)
     assert axis.validity is None
 
 
@@ -231,7 +242,7 @@ def test_from_poles_is_the_mean_difference_of_the_statements():
     axis = PolarizationAxis.from_poles(TwoWordEncoder(), supporting, opposing)
     rows = TwoWordEncoder().encode(supporting + opposing)
     expected = naive_direction(rows, np.array([1, 1, 1, -1, -1]), "mean_difference")
-    assert angle(axis.axis, expected) < 1e-6
+    assert angle(axis.axis, expected) <= 2 * HALF_ULP
     assert axis.method == "mean_difference"
     assert axis.validity > 0.8
     statement = TwoWordEncoder().encode(["I say yes", "I say no"])
