@@ -58,17 +58,17 @@ TEST_CASE("mmr: relevance against diversity (field cases 1 and 2)") {
 TEST_CASE("mmr: equal candidates go by position; batch, threads and levels do not matter") {
     const std::vector<float> equal(5 * 4, 0.5F);
     CHECK(mmr({1, 1, 1, 1, 1}, equal, 1, 5, 0.3) == Positions{0, 1, 2, 3, 4});
-    constexpr std::int64_t n_queries = 9;
-    const auto similarities = random_values(n_queries * 20, 1);
-    const auto embeddings = random_values(n_queries * 20 * 33, 2);
-    const Positions expected = mmr(similarities, embeddings, n_queries, 20, 0.5);
+    constexpr std::int64_t kQueries = 9;
+    const auto similarities = random_values(kQueries * 20, 1);
+    const auto embeddings = random_values(kQueries * 20 * 33, 2);
+    const Positions expected = mmr(similarities, embeddings, kQueries, 20, 0.5);
     for (const auto level : epibias::supported_simd_levels()) {
         epibias::set_simd_level(epibias::simd_level_name(level));
         for (const int n_threads : {1, 2, 3}) {
-            CHECK(mmr(similarities, embeddings, n_queries, 20, 0.5, n_threads) == expected);
+            CHECK(mmr(similarities, embeddings, kQueries, 20, 0.5, n_threads) == expected);
         }
     }
-    for (std::int64_t query = 0; query < n_queries; ++query) {
+    for (std::int64_t query = 0; query < kQueries; ++query) {
         const std::vector<float> own(similarities.begin() + query * 20,
                                      similarities.begin() + query * 20 + 20);
         const std::vector<float> rows(embeddings.begin() + query * 660,

@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numbers>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -17,7 +19,7 @@ using epibias::LeadingEigenvalues;
 using Matrix = std::vector<double>;  // [n, n], row-major
 using Method = LeadingEigenvalues (*)(double*, std::int64_t, double*);
 
-const std::vector<std::int64_t> kSizes = {1, 2, 3, 5, 8, 23, 24, 25, 40, 97, 200};
+constexpr std::array<std::int64_t, 11> kSizes = {1, 2, 3, 5, 8, 23, 24, 25, 40, 97, 200};
 
 double frobenius(const Matrix& matrix) {
     double squares = 0;
@@ -134,7 +136,7 @@ TEST_CASE("leading_eigenpair: known spectra, both methods and every size") {
 TEST_CASE("leading_eigenpair: matrices that are already diagonal, tridiagonal, or rank one") {
     for (const Method method :
          {epibias::leading_eigenpair_jacobi, epibias::leading_eigenpair_tridiagonal}) {
-        constexpr std::int64_t n = 30;
+        const std::int64_t n = 30;
         for (int kind = 0; kind < 3; ++kind) {
             CAPTURE(kind);
             Matrix matrix(n * n, 0.0);
@@ -150,7 +152,7 @@ TEST_CASE("leading_eigenpair: matrices that are already diagonal, tridiagonal, o
             std::vector<double> vector(n);
             const LeadingEigenvalues result = method(work.data(), n, vector.data());
             CHECK(residual(matrix, n, vector, result.first) <= 1e-13 * frobenius(matrix));
-            constexpr double kPi = 3.14159265358979323846;
+            constexpr double kPi = std::numbers::pi;
             if (kind == 0) CHECK(result.first == doctest::Approx(6).epsilon(1e-14));
             if (kind == 0) CHECK(result.second == doctest::Approx(6).epsilon(1e-14));
             if (kind == 1) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <numbers>
 #include <random>
 #include <string>
 #include <vector>
@@ -101,9 +102,11 @@ long double direct_divergence(const Pools& pools, std::int64_t m, double h, long
     });
     const long double width = h;
     const long double step = width / 50;  // much finer than the kernel's grid
-    const long double density = 1 / (width * std::sqrt(2 * 3.14159265358979323846L));
+    const long double density = 1 / (width * std::sqrt(2 * std::numbers::pi_v<long double>));
     long double divergence = 0;
-    for (long double y = -3; y < 3; y += step) {
+    const auto n_steps = static_cast<std::int64_t>(6 / step);
+    for (std::int64_t number = 0; number <= n_steps; ++number) {
+        const long double y = -3 + static_cast<long double>(number) * step;
         long double sums[2] = {0, 0};
         for (std::int64_t i = 0; i < pools.n; ++i) {
             const long double score = pools.scores[order[static_cast<std::size_t>(i)]];
