@@ -156,6 +156,7 @@ def test_doctor_names_the_cache_and_its_size(tmp_path, capsys, monkeypatch):
 SECRET, WORDS = 0.123456, "the merger is agreed and nobody outside this room may know of it yet"
 LEAKY = [
     '{{"id": {vector}, "vector": [1, 2, 3]}}',
+    '{{"id": "{words}", "vector": [1, 2, 3]}}\n{{"id": "{words}", "vector": [1, 2, 3]}}',
     '{{"id": "a", "vector": {{"x": {vector}}}}}',
     '{{"id": "a", "text": {vector}}}',
     '{{"id": "a", "text": "x", "title": {vector}}}',

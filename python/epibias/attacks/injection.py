@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epibias._plain import described
 from epibias.corpus import Corpus, Passage
 from epibias.errors import InputError
 
@@ -91,7 +92,7 @@ def inject(corpus: Corpus, adversarial: Sequence[Passage]) -> InjectedCorpus:
         if not isinstance(passage, Passage):
             raise InputError("adversarial", "passages", type(passage).__name__, f"row {row}")
         if passage.id in known:
-            found = f"{passage.id!r}, which stands in the corpus or in an earlier row"
+            found = f"{described(passage.id)}, which stands in the corpus or in an earlier row"
             raise InputError("adversarial", "ids that are new to the corpus", found, f"row {row}")
         known.add(passage.id)
     ids = tuple(passage.id for passage in adversarial)

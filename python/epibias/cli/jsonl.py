@@ -116,6 +116,6 @@ def _ids(lines: Sequence[Line], argument: str, names: tuple[str, ...]) -> list[s
         found = check_id(argument, value, line.where)
         if found in places:
             where = f"{places[found]}; {line.where}"
-            raise InputError(argument, "each id once", f"{found!r} again", where)
+            raise InputError(argument, "each id once", f"{described(found)} again", where)
         places[found] = line.where
     return list(places)

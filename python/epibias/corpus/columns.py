@@ -68,7 +68,7 @@ class Columns:
         where = self.where(place, row_id)
         if checked_id in self.row_of:
             first = self._places[self.row_of[checked_id]]
-            found = f"{checked_id!r} in {self.unit}s {first} and {place}"
+            found = f"{described(checked_id)} in {self.unit}s {first} and {place}"
             raise InputError(self.id_argument, "each id once", found, self.origin)
         checked_text = _validate.text("text", text, where)
         for name, value in fields.items():

@@ -156,15 +156,20 @@ def read_qrels(
             raise InputError("score", "an integer", described(cells[2]), where)
         pair = (query_id, passage_id)
         if pair in lines_of:
-            found = f"{query_id!r} and {passage_id!r} in lines {lines_of[pair]} and {number}"
+            ids = f"{described(query_id)} and {described(passage_id)}"
+            found = f"{ids} in lines {lines_of[pair]} and {number}"
             raise InputError("qrels", "each pair once", found, str(path))
         if queries is not None and query_id not in queries:
-            raise InputError("query-id", "the id of a query", f"unknown {query_id!r}", where)
+            raise InputError(
+                "query-id", "the id of a query", f"unknown {described(query_id)}", where
+            )
         lines_of[pair] = number
         if passage_id in skipped:
             continue
         if corpus is not None and passage_id not in corpus:
-            raise InputError("corpus-id", "the id of a passage", f"unknown {passage_id!r}", where)
+            raise InputError(
+                "corpus-id", "the id of a passage", f"unknown {described(passage_id)}", where
+            )
         judgements.setdefault(query_id, {})[passage_id] = int(cells[2])
     if not judgements:
         raise InputError("qrels", "at least one judgement", "an empty file", str(path))
