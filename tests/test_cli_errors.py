@@ -214,3 +214,9 @@ def test_a_polite_kill_unwinds_too(files, tmp_path):
     assert done.returncode == 128 + signal.SIGTERM
     assert not list(tmp_path.glob(".unfinished-*"))
     assert not (tmp_path / "o.jsonl").exists()
+
+
+def test_a_caller_in_python_keeps_its_own_handler(capsys):
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(["--version"]) == 0
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -35,15 +35,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     from epibias.cli.app import app
 
-    if threading.current_thread() is threading.main_thread():
-        # So that a polite kill unwinds and takes its temporary files with it.
-        signal.signal(signal.SIGTERM, _terminate)
+    is_main = threading.current_thread() is threading.main_thread()
+    # So that a polite kill unwinds and takes its temporary files with it.
+    before = signal.signal(signal.SIGTERM, _terminate) if is_main else None
     try:
         app(args=None if arguments is None else list(arguments), prog_name="epibias")
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except KeyboardInterrupt:
         return 130
+    finally:
+        if before is not None:  # whoever called this from Python keeps the handler they had
+            signal.signal(signal.SIGTERM, before)
     return 0
 
 
