@@ -16,7 +16,7 @@ PACKAGE = Path(epibias.__file__).parent
 
 # Lower layers first. A module may import from its own layer and from those before it.
 LAYERS = [
-    {"errors", "_validate", "_plain", "_files", "_dispatch", "_sweep_options"},
+    {"errors", "_validate", "_plain", "_files", "_dispatch", "_sweep_options", "_sweep_chunks"},
     {"_core"},
     {"kernels", "kernels_quantized"},
     {"corpus", "data_sets", "data"},

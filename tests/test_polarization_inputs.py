@@ -72,7 +72,7 @@ LABELS = [1, -1, 1, -1, 1, -1, 1, -1]
         (
             GOOD,
             {"labels": LABELS, "method": "ridge", "penalty": 0},
-            "penalty: expected a finite number > 0, got 0",
+            "penalty: expected a finite number > 0 and at most 1e+100, got 0",
         ),
     ],
 )

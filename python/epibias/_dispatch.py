@@ -19,6 +19,7 @@ _CORE_MESSAGE = re.compile(
     r"(?: \((?P<where>[^()]*)\))?",
     re.DOTALL,
 )
+_FUNCTION = re.compile(r"(?P<name>\w+)\(\)")
 
 
 @contextmanager
@@ -52,6 +53,13 @@ def on_cpu(argument: str, value: object, dtype: type[np.generic], ndim: int) -> 
     return _validate.array(argument, value, dtype=dtype, ndim=ndim)
 
 
+def on_cpu_or_none(
+    argument: str, value: object, dtype: type[np.generic], ndim: int
+) -> NDArray[Any] | None:
+    """Check an array that may be left out."""
+    return None if value is None else on_cpu(argument, value, dtype, ndim)
+
+
 @contextmanager
 def core_errors() -> Iterator[None]:
     """Give the core's `argument: expected …, got … (where)` back as its parts."""
@@ -59,6 +67,12 @@ def core_errors() -> Iterator[None]:
         yield
     except InputError:
         raise
+    except TypeError as error:
+        # The binding's own message prints every argument, and embeddings are private.
+        name = _FUNCTION.match(str(error))
+        argument = name["name"] if name else "arguments"
+        expected = "arguments of the documented types, integers within 64 bits"
+        raise InputError(argument, expected, "others") from None
     except ValueError as error:
         parts = _CORE_MESSAGE.fullmatch(str(error))
         if parts is None:

@@ -20,6 +20,7 @@ Float32Array = NDArray[np.float32]
 Float64Array = NDArray[np.float64]
 Int64Array = NDArray[np.int64]
 
+LONGEST_SHOWN = 400  # characters of a wrong value in a message
 MAX_INT64 = 2**63 - 1  # what arrays and the core can hold
 
 
@@ -32,6 +33,7 @@ def array(
     shape_text = " or ".join(f"{n}-d" for n in allowed)
     if not isinstance(value, np.ndarray):
         raise InputError(argument, f"a numpy array, {shape_text} {name}", type(value).__name__)
+    unmasked(argument, value)
     if value.dtype != np.dtype(dtype):
         fix = f"call {argument}.astype(np.{name})"
         raise InputError(argument, f"dtype {name}; {fix}", f"dtype {value.dtype}")
@@ -43,6 +45,13 @@ def array(
     return value
 
 
+def unmasked(argument: str, value: object, where: str | None = None) -> None:
+    """Refuse a masked array: nothing here reads masks, so what is masked out would count."""
+    if isinstance(value, np.ma.MaskedArray):
+        expected = f"an array without a mask; leave the masked rows out, or call {argument}.filled"
+        raise InputError(argument, expected, "a masked array", where)
+
+
 def integer(
     argument: str, value: object, *, low: int | None = None, high: int | None = None, note: str = ""
 ) -> int:
@@ -50,12 +59,12 @@ def integer(
     bounds = _bounds_text(low, high)
     expected = f"an integer{bounds}{f' ({note})' if note else ''}"
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputError(argument, expected, repr(value))
+        raise InputError(argument, expected, _shown(value))
     number = int(value)
     if (low is not None and number < low) or (high is not None and number > high):
-        raise InputError(argument, expected, str(number))
+        raise InputError(argument, expected, _shown(number))
     if not -MAX_INT64 - 1 <= number <= MAX_INT64:
-        raise InputError(argument, f"{expected} that fits in 64 bits", str(number))
+        raise InputError(argument, f"{expected} that fits in 64 bits", _shown(number))
     return number
 
 
@@ -71,8 +80,11 @@ def number(
     """Check a finite real number within `[low, high]`, strictly above `above` and below `below`."""
     expected = f"a finite number{_bounds_text(low, high, above, below)}"
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputError(argument, expected, repr(value))
-    real = float(value)
+        raise InputError(argument, expected, _shown(value))
+    try:
+        real = float(value)
+    except OverflowError:  # an integer beyond every float
+        real = float("inf")
     inside = (
         np.isfinite(real)
         and (low is None or real >= low)
@@ -81,14 +93,14 @@ def number(
         and (below is None or real < below)
     )
     if not inside:
-        raise InputError(argument, expected, repr(value))
+        raise InputError(argument, expected, _shown(value))
     return real
 
 
 def flag(argument: str, value: object) -> bool:
     """Check a truth value: "no", 0 and None are none."""
     if not isinstance(value, bool | np.bool_):
-        raise InputError(argument, "True or False", repr(value))
+        raise InputError(argument, "True or False", _shown(value))
     return bool(value)
 
 
@@ -122,8 +134,8 @@ def row(argument: str, value: object, n_rows: int) -> int:
 
 def choice(argument: str, value: object, options: Sequence[str]) -> str:
     """Check that `value` is one of `options`."""
-    if value not in options:
-        raise InputError(argument, " or ".join(repr(o) for o in options), repr(value))
+    if not isinstance(value, str) or value not in options:
+        raise InputError(argument, " or ".join(repr(o) for o in options), _shown(value))
     return str(value)
 
 
@@ -179,6 +191,17 @@ def _bounds_text(
     parts = [f"{words} {_short(bound)}" for words, bound in named if bound is not None]
     of = "of " if parts and parts[0].startswith("at ") else ""
     return f" {of}{' and '.join(parts)}" if parts else ""
+
+
+def _shown(value: object) -> str:
+    """Show a value in a message: not the numbers of an array, nor an integer without end."""
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}"
+    # Python refuses to write very long integers out.
+    if isinstance(value, int) and value.bit_length() > 1024:
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 def _short(bound: float) -> str:

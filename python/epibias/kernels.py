@@ -1,8 +1,7 @@
 """Array in, array out: the stages of the core, on the back end where the arrays live.
 
-The only module that imports `epibias._core`. numpy arrays run on the CPU; nothing is cast, copied
-or moved on the way, and what the core refuses is raised as `InputError`. Everything above this
-layer (retrieval, polarization, threshold, defences) calls these functions and no other.
+The only module that imports `epibias._core`. numpy arrays run on the CPU, never cast, copied or
+moved; what the core refuses is an `InputError`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from epibias import _core, _validate
-from epibias._dispatch import CUDA_REASON, core_errors, on_cpu
+from epibias._dispatch import CUDA_REASON, core_errors, on_cpu, on_cpu_or_none
+from epibias._sweep_chunks import sweep_in_chunks
 from epibias._sweep_options import checked
 from epibias._validate import Float32Array, Float64Array, Int64Array
 
@@ -34,9 +34,8 @@ def inverse_norms(rows: Float32Array, argument: str = "rows") -> Float64Array:
     >>> inverse_norms(np.array([[3, 4], [0, 2]], np.float32))
     array([0.2, 0.5])
     """
-    rows = on_cpu(argument, rows, np.float32, 2)
     with core_errors():
-        return _core.inverse_norms(rows, argument)
+        return _core.inverse_norms(on_cpu(argument, rows, np.float32, 2), argument)
 
 
 def cosine_topk(
@@ -84,8 +83,7 @@ def cosine_topk(
     queries = on_cpu("queries", queries, np.float32, 2)
     passages = on_cpu("passages", passages, np.float32, 2)
     k = _validate.integer("k", k, low=0)
-    if inverse_norms is not None:
-        inverse_norms = on_cpu("inverse_norms", inverse_norms, np.float64, 1)
+    inverse_norms = on_cpu_or_none("inverse_norms", inverse_norms, np.float64, 1)
     tile_rows = _validate.integer("tile_rows", tile_rows, low=0)
     with core_errors():
         return _core.cosine_topk(queries, passages, k, inverse_norms, tile_rows)
@@ -127,8 +125,7 @@ def polarization_axis(
     ((1, 3), True)
     """
     anchors = on_cpu("anchors", anchors, np.float32, 3)
-    if stances is not None:
-        stances = on_cpu("stances", stances, np.float64, 2)
+    stances = on_cpu_or_none("stances", stances, np.float64, 2)
     with core_errors():
         return _core.polarization_axis(anchors, stances, _validate.flag("normalize", normalize))
 
@@ -170,10 +167,8 @@ def polarization_scores(
     """
     rows = on_cpu("rows", rows, np.float32, 2)
     axes = on_cpu("axes", axes, np.float32, 2)
-    if indices is not None:
-        indices = on_cpu("indices", indices, np.int64, 2)
-    if axis_of_query is not None:
-        axis_of_query = on_cpu("axis_of_query", axis_of_query, np.int64, 1)
+    indices = on_cpu_or_none("indices", indices, np.int64, 2)
+    axis_of_query = on_cpu_or_none("axis_of_query", axis_of_query, np.int64, 1)
     flag = _validate.flag("normalize", normalize)
     with core_errors():
         return _core.polarization_scores(rows, axes, indices, axis_of_query, flag)
@@ -225,15 +220,16 @@ def threshold_sweep(
     4
     """
     similarities, scores = _pairs(similarities, scores)
-    if query_ids is not None:
-        query_ids = on_cpu("query_ids", query_ids, np.int64, 1)
+    query_ids = on_cpu_or_none("query_ids", query_ids, np.int64, 1)
     with core_errors():
-        return _core.threshold_sweep(
+        return sweep_in_chunks(
+            _core.threshold_sweep,
+            _core.n_threads(),
             similarities,
             scores,
-            query_ids=query_ids,
-            curve=_validate.flag("curve", curve),
-            **checked(
+            query_ids,
+            _validate.flag("curve", curve),
+            checked(
                 criterion=criterion,
                 min_kept=min_kept,
                 min_dropped=min_dropped,
@@ -330,10 +326,9 @@ def mmr(
     """
     similarities = on_cpu("similarities", similarities, np.float32, 2)
     embeddings = on_cpu("embeddings", embeddings, np.float32, 3)
-    k = _validate.integer("k", k, low=0)
-    relevance_weight = _validate.number("relevance_weight", relevance_weight, low=0, high=1)
+    weight = _validate.number("relevance_weight", relevance_weight, low=0, high=1)
     with core_errors():
-        return _core.mmr(similarities, embeddings, k, relevance_weight)
+        return _core.mmr(similarities, embeddings, _validate.integer("k", k, low=0), weight)
 
 
 def dpp_greedy(kernel: Float64Array, k: int) -> tuple[Int64Array, Int64Array]:
@@ -368,11 +363,11 @@ def dpp_greedy(kernel: Float64Array, k: int) -> tuple[Int64Array, Int64Array]:
     array([[1, 2]])
     """
     kernel = on_cpu("kernel", kernel, np.float64, 3)
-    k = _validate.integer("k", k, low=0)
     with core_errors():
-        return _core.dpp_greedy(kernel, k)
+        return _core.dpp_greedy(kernel, _validate.integer("k", k, low=0))
 
 
+@core_errors()
 def backend_info() -> dict[str, object]:
     """Say which back end runs, at which SIMD level, on how many threads, and why not CUDA.
 
@@ -380,6 +375,11 @@ def backend_info() -> dict[str, object]:
     -------
     dict
         backend, simd_level, simd_levels, n_threads, cuda, cuda_reason.
+
+    Raises
+    ------
+    InputError
+        EPIBIAS_SIMD or EPIBIAS_THREADS is set to what there is not.
 
     Examples
     --------

@@ -218,6 +218,7 @@ def check_positions(positions: Sequence[Int64Array], sizes: Int64Array) -> list[
     kept = []
     for query, (part, size) in enumerate(zip(positions, sizes, strict=True)):
         place = f"query {query}"
+        _validate.unmasked("positions", part, place)
         array = np.asarray(part)
         if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
             found = f"shape {array.shape}, dtype {array.dtype}"

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epibias import _validate
+from epibias._plain import described
 from epibias._sweep_options import CRITERIA, checked
 from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.defenses import sides
@@ -121,9 +122,10 @@ class BiasDef:
 
     def __post_init__(self) -> None:
         for name, options in _WORDS.items():
-            if getattr(self, name) not in options:
+            value = getattr(self, name)
+            if not (value is None or isinstance(value, str)) or value not in options:
                 expected = " or ".join(repr(option) for option in options)
-                raise InputError(name, expected, repr(getattr(self, name)))
+                raise InputError(name, expected, described(value))
         plain: dict[str, object] = {
             "k": _validate.integer("k", self.k, low=1),
             **checked(**{name: getattr(self, name) for name in _SWEEP_OPTIONS}),
@@ -134,8 +136,8 @@ class BiasDef:
                 plain |= checked(**{name: getattr(self, name)})
         if self.gate is not None:
             plain["gate"] = _validate.number("gate", self.gate, low=0, high=1)
-        for name, value in plain.items():
-            object.__setattr__(self, name, value)
+        for name, checked_value in plain.items():
+            object.__setattr__(self, name, checked_value)
         self._refuse_what_decides_nothing()
 
     def _refuse_what_decides_nothing(self) -> None:

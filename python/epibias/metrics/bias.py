@@ -73,6 +73,8 @@ def b_retrieval(
     """
     _validate.choice("reference", reference, REFERENCES)
     _validate.same_length("clean", len(clean), "attacked", len(attacked))
+    _validate.unmasked("attacked", attacked)
+    _validate.unmasked("clean", clean)
     after, before = np.asarray(attacked, np.float64), np.asarray(clean, np.float64)
     _validate.finite("attacked", after, or_nan=True)
     _validate.finite("clean", before, or_nan=True)
@@ -103,6 +105,8 @@ def b_response(attacked_scores: Float64Array, clean_scores: Float64Array) -> Flo
     >>> b_response(np.array([[0.4, 0.2]]), np.array([[0.1, 0.1]])).round(3)
     array([0.2])
     """
+    _validate.unmasked("attacked_scores", attacked_scores)
+    _validate.unmasked("clean_scores", clean_scores)
     attacked = np.asarray(attacked_scores, np.float64)
     clean = np.asarray(clean_scores, np.float64)
     for name, scores in (("attacked_scores", attacked), ("clean_scores", clean)):

@@ -281,6 +281,7 @@ def _interval(
 
 
 def _numbers(argument: str, values: Sequence[float] | Float64Array) -> Float64Array:
+    _validate.unmasked(argument, values)
     try:
         array = np.asarray(values)
     except ValueError:

@@ -56,6 +56,7 @@ def auc(positive_scores: Scores, negative_scores: Scores) -> float:
 
 
 def _scores(argument: str, values: Scores) -> NDArray[np.float64]:
+    _validate.unmasked(argument, values)
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "iuf":
         found = f"shape {array.shape}, dtype {array.dtype}"

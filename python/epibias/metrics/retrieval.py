@@ -235,6 +235,7 @@ def mean_polarization(scores: Float32Array) -> float:
     >>> mean_polarization(np.array([0.25, 0.75], np.float32))
     0.5
     """
+    _validate.unmasked("scores", scores)
     values = np.asarray(scores, np.float64)
     _validate.finite("scores", values)
     return float(values.mean()) if len(values) else float("nan")

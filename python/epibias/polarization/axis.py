@@ -28,6 +28,7 @@ METHODS = ("pca", "mean_difference", "ridge")
 LEAST_RELATIVE_GAP = 0.1
 LEAST_EXPLAINED = 0.2
 LEAST_VALIDITY = 0.3
+MAX_PENALTY = 1e100  # beyond it the weights vanish, and with them their direction
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +78,14 @@ class PolarizationAxis:
     normalize: bool
     n_anchors: int | Int64Array
 
+    def __post_init__(self) -> None:
+        """Keep arrays of one's own that nobody can write to: an axis does not change."""
+        for name, value in vars(self).copy().items():
+            if isinstance(value, np.ndarray) and value.flags.writeable:
+                own = value.copy()
+                own.setflags(write=False)
+                object.__setattr__(self, name, own)
+
     @classmethod
     def fit(
         cls,
@@ -100,7 +109,7 @@ class PolarizationAxis:
             Leading principal axis of the centred anchors; vector between the means of both
             stances; or weights of a ridge regression of the stances. The last two need labels.
         penalty : float
-            Of the ridge regression.
+            Of the ridge regression, in (0, 10¹⁰⁰].
         normalize : bool
             Scale rows to unit length before fitting and scoring.
         center : bool
@@ -136,7 +145,7 @@ class PolarizationAxis:
         _validate.choice("method", method, METHODS)
         normalize = _validate.flag("normalize", normalize)
         center = _validate.flag("center", center)
-        penalty = _validate.number("penalty", penalty, above=0)
+        penalty = _validate.number("penalty", penalty, above=0, high=MAX_PENALTY)
         topics, is_batch = topics_of(anchors)
         stances = stances_of_topics(labels, topics, is_batch)
         if stances is None and method != "pca":

@@ -93,7 +93,10 @@ def ridge(rows: Float64Array, stances: Float64Array, penalty: float = 1.0) -> Fl
     centred = rows - rows.mean(axis=0)
     gram = centred @ centred.T
     gram[np.diag_indices_from(gram)] += penalty
-    dual = np.linalg.solve(gram, stances - stances.mean())
+    # A power of two changes no bit of the direction, and keeps huge stances from overflowing.
+    _, exponent = np.frexp(np.abs(stances).max())
+    scaled = np.ldexp(stances, -int(exponent))
+    dual = np.linalg.solve(gram, scaled - scaled.mean())
     scale = float(np.linalg.norm(centred) * np.linalg.norm(dual))
     direction = _unit(centred.T @ dual, scale, "anchors that differ along with their stances")
     return oriented(direction, rows, stances)

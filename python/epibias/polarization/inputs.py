@@ -76,6 +76,7 @@ def stances_of_topics(
 
 def _stances(labels: Any, n_anchors: int, place: str | None) -> Float64Array:  # noqa: ANN401
     expected = f"{n_anchors} numbers, one an anchor"
+    _validate.unmasked("labels", labels, place)
     try:
         array = np.asarray(labels)
     except ValueError:
