@@ -68,6 +68,9 @@ def test_changing_what_a_passage_gave_does_not_change_the_corpus():
         (Passage("x", 3), "text: expected a text, got int (row 1, id 'x')"),
         (Passage("", "a"), "_id: expected an id without control characters"),
         (Passage("x\ty", "a"), "_id: expected an id without control characters"),
+        (Passage("x\x85y", "a"), "_id: expected an id without control characters, line ends or"),
+        (Passage("x\u2028y", "a"), "_id: expected an id without control characters, line ends or"),
+        (Passage("x\u2029y", "a"), "_id: expected an id without control characters, line ends or"),
         (Passage(7, "a"), "_id: expected an id that is a text, got 7 (row 1)"),
         (Passage("\udbc0", "a"), "_id: expected valid Unicode, got a lone surrogate"),
         (Passage("p1", "a"), "_id: expected each id once, got 'p1' in rows 0 and 1"),
@@ -181,3 +184,13 @@ def test_a_corpus_costs_little_more_than_its_characters():
     characters = n_passages * n_characters
     assert held < 2 * characters
     assert peak < 2.5 * characters
+
+
+def test_no_id_has_a_character_at_which_python_ends_a_line():
+    for code in range(0x3000):
+        character = chr(code)
+        one_line = len(f"a{character}b".splitlines()) == 1
+        if not one_line:
+            with pytest.raises(InputError, match="line ends"):
+                Corpus([Passage(f"a{character}b", "text")])
+    assert Corpus([Passage("two words", "text")]).ids == ("two words",)

@@ -299,3 +299,14 @@ def test_reading_is_streamed(tmp_path):
         tracemalloc.stop()
     assert len(corpus) == n_passages
     assert peak < 2.5 * n_passages * n_characters
+
+
+@pytest.mark.parametrize("split", ["../dev", "a/b", "..", ".", "a\\b", "a\0b", "/dev", ""])
+def test_a_split_that_leads_out_of_the_folder_is_refused(tmp_path, split):
+    data = BeirData(CORPUS, QUERIES, QRELS)
+    with pytest.raises(InputError, match="split: expected"):
+        data.write(tmp_path / "set", split)
+    assert not (tmp_path / "set").exists()
+    data.write(tmp_path / "set")
+    with pytest.raises(InputError, match=r"split: expected a (name|text)"):
+        BeirData.read(tmp_path / "set", split)

@@ -222,6 +222,34 @@ def test_a_file_that_is_no_cache_is_told(tmp_path, content):
         check(EmbeddingCache(tmp_path, IDENTITY, DIM), range(200))
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE embeddings SET vector = 'text'",
+        "UPDATE embeddings SET truncated = 'text'",
+        "UPDATE embeddings SET digest = 'text'",
+        "UPDATE embeddings SET vector = x'00'",
+        "DROP TABLE embeddings",
+        "ALTER TABLE embeddings RENAME COLUMN vector TO other",
+        "DROP TABLE about; CREATE TABLE about (other)",
+    ],
+)
+def test_tables_of_another_kind_are_told_with_the_file_to_delete(tmp_path, damage):
+    cache = EmbeddingCache(tmp_path, IDENTITY, DIM)
+    put(cache, range(9))
+    connection = sqlite3.connect(cache.path)
+    try:
+        connection.executescript(damage)
+    finally:
+        connection.close()
+    message = re.escape(f"(delete {cache.path} to start it afresh)")
+    with pytest.raises(InputError, match=message):
+        check(EmbeddingCache(tmp_path, IDENTITY, DIM), range(9))
+    if "TABLE embeddings" in damage:
+        with pytest.raises(InputError, match=message):
+            put(cache, range(9, 12))
+
+
 def test_a_full_disk_is_told_and_keeps_what_was_there(tmp_path):
     """A limit on the file size stands in for a full disk."""
     script = (
@@ -274,6 +302,24 @@ def test_the_default_folder(monkeypatch, tmp_path):
     assert default_folder() == Path.home() / ".cache" / "epibias" / "embeddings"
     monkeypatch.setattr(sys, "platform", "darwin")
     assert default_folder() == Path.home() / "Library" / "Caches" / "epibias" / "embeddings"
+
+
+def test_a_home_that_does_not_exist_is_told(monkeypatch):
+    monkeypatch.setenv("EPIBIAS_CACHE", "~nosuchuser/x")
+    for wrong in (default_folder, lambda: EmbeddingCache(None, IDENTITY, DIM)):
+        with pytest.raises(
+            InputError, match="EPIBIAS_CACHE: expected a folder, got '~nosuchuser/x'"
+        ):
+            wrong()
+
+
+def test_an_unusable_folder_is_blamed_on_who_named_it(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("EPIBIAS_CACHE", str(tmp_path / "file"))
+    with pytest.raises(InputError, match=r"^EPIBIAS_CACHE: expected .*Not a directory"):
+        EmbeddingCache(None, IDENTITY, DIM)
+    with pytest.raises(InputError, match=r"^cache: expected .*Not a directory"):
+        EmbeddingCache(tmp_path / "file", IDENTITY, DIM)
 
 
 def test_keys_are_the_sha256_of_the_text():

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -163,3 +167,26 @@ def test_an_index_tells_what_it_is():
     found = index.search(np.ones((2, 4), np.float32), k=1)
     assert found.diagnostics["scan"] == "float32"
     assert found.diagnostics["n_rescored"] >= 2
+
+
+@pytest.mark.parametrize("view", ["mapped", "np.asarray(mapped)", "mapped[1:]", "mapped.view()"])
+def test_a_mapped_file_that_was_cut_off_is_told(tmp_path, view):
+    """In a process of its own: without the check it would die of SIGBUS."""
+    np.save(tmp_path / "rows.npy", np.ones((4000, 16), np.float32))
+    script = (
+        "import os, sys; import numpy as np; from epibias import CosineIndex, InputError\n"
+        "mapped = np.load(sys.argv[1], mmap_mode='r')\n"
+        f"index = CosineIndex({view})\n"
+        "query = np.ones((1, 16), np.float32)\n"
+        "assert index.search(query, k=1).indices.shape == (1, 1)\n"
+        "os.truncate(sys.argv[1], 4096)\n"
+        "try: index.search(query, k=1)\n"
+        "except InputError as error: print(error)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", script, str(tmp_path / "rows.npy")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == (
+        "passage_embeddings: expected a file of 256128 bytes, as when the index was made, "
+        "got 4096 bytes\n"
+    )

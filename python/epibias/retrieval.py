@@ -7,6 +7,8 @@ keeps the array it was given and never copies or changes it.
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -56,7 +58,8 @@ class CosineIndex:
     Parameters
     ----------
     passage_embeddings : float32 [n_passages, dim]
-        C-contiguous; a `numpy.memmap` is read where it lies.
+        C-contiguous; a `numpy.memmap` is read where it lies. It must not change while the index
+        lives: norms and codes are computed here, once, and no search would notice.
     scan : {"auto", "float32", "int8"}
         Precision of the first pass. The answer is the same, to the bit, with each. "int8" keeps
         codes of about dim + 8 bytes a passage, made here, and is several times faster after that;
@@ -86,6 +89,8 @@ class CosineIndex:
             passage_embeddings, "passage_embeddings"
         )
         self._embeddings = passage_embeddings
+        self._file = _mapped_file(passage_embeddings)
+        self._file_size = None if self._file is None else self._file.size()
         self._codes: NDArray[np.uint8] | None = None
         if scan == "int8":
             with renamed(passages="passage_embeddings"):
@@ -153,7 +158,8 @@ class CosineIndex:
         Raises
         ------
         InputError
-            Wrong dtype, shape, layout or `k`; a zero or non-finite query.
+            Wrong dtype, shape, layout or `k`; a zero or non-finite query; a memory-mapped file
+            that has become shorter since the index was made.
 
         Examples
         --------
@@ -176,6 +182,7 @@ class CosineIndex:
                 )
                 raise InputError("k", expected, str(k))
             k = self.n_passages
+        self._check_file()
         diagnostics: dict[str, object] = {"scan": self.scan}
         with renamed(queries="query_embeddings", passages="passage_embeddings"):
             if self._codes is None:
@@ -189,3 +196,22 @@ class CosineIndex:
                     )
                 )
         return Candidates(indices, similarities, diagnostics)
+
+    def _check_file(self) -> None:
+        """Refuse a mapped file that was cut off: to read beyond its end kills the process."""
+        if self._file is not None and self._file_size is not None:
+            size = self._file.size()
+            if size < self._file_size:
+                expected = f"a file of {self._file_size} bytes, as when the index was made"
+                raise InputError("passage_embeddings", expected, f"{size} bytes")
+
+
+def _mapped_file(array: object) -> mmap.mmap | None:
+    """Give the file that an array, or what it is a view of, is mapped from."""
+    while array is not None and not isinstance(array, mmap.mmap):
+        array = array.obj if isinstance(array, memoryview) else getattr(array, "base", None)
+    if array is not None:
+        with contextlib.suppress(OSError, ValueError):  # a map that knows no file
+            array.size()
+            return array
+    return None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from epibias import _files, _validate
+from epibias._plain import described
 from epibias.corpus import readers
 from epibias.corpus.passages import Corpus
 from epibias.corpus.qrels import Qrels
@@ -93,8 +94,9 @@ class BeirData:
         Raises
         ------
         InputError
-            If the folder cannot be written.
+            If the folder cannot be written, or `split` is no plain name.
         """
+        _check_split(split)
         folder = _files.make_folder(folder)
         _files.make_folder(folder / "qrels")
         readers.write_corpus_jsonl(self.corpus, folder / "corpus.jsonl")
@@ -106,7 +108,7 @@ def _qrels_path(folder: Path, split: str | None) -> Path:
     there = sorted(folder.glob("qrels/*.tsv"))
     single = folder / "qrels.tsv"
     if split is not None:
-        _validate.text("split", split)
+        _check_split(split)
         wanted = folder / "qrels" / f"{split}.tsv"
     elif single.is_file():
         return single
@@ -116,3 +118,10 @@ def _qrels_path(folder: Path, split: str | None) -> Path:
         found = ", ".join(path.stem for path in there) or "no qrels.tsv and no qrels/*.tsv"
         raise InputError("split", f"a split with a file {wanted.name}", found, str(folder))
     return wanted
+
+
+def _check_split(split: str) -> None:
+    """Refuse a split that would lead out of the folder."""
+    _validate.text("split", split)
+    if split in (".", "..") or any(character in split for character in "/\\\0"):
+        raise InputError("split", "a name, as in 'test', and no path", described(split))

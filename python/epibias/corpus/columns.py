@@ -21,6 +21,8 @@ RESERVED_FIELDS = ("_id", "text", "title", "source", "tier", "author", "time")
 TIERS = (1, 2, 3)
 # Each field is one list; a file in which every row brings new names would need their product.
 MAX_FIELDS = 256
+# Every character at which some reader of the file, Python's splitlines among them, ends a line.
+_CONTROL_OR_LINE_END = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _ISO_8601 = re.compile(
     r"\d{4}(-\d{2}(-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.]\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?)?)?"
 )
@@ -154,7 +156,7 @@ def check_id(argument: str, value: object, where: str | None) -> str:
     if not isinstance(value, str):
         raise InputError(argument, "an id that is a text", described(value), where)
     if not value or value != value.strip() or not _is_one_line(value):
-        expected = "an id without control characters or blanks at its ends"
+        expected = "an id without control characters, line ends or blanks at its ends"
         raise InputError(argument, expected, described(value), where)
     return _validate.text(argument, value, where)
 
@@ -220,4 +222,4 @@ def _check_unicode(name: str, value: str, where: str) -> None:
 
 
 def _is_one_line(value: str) -> bool:
-    return not any(ord(character) < 32 or ord(character) == 127 for character in value)
+    return _CONTROL_OR_LINE_END.search(value) is None

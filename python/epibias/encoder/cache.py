@@ -24,9 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epibias import _files, _validate
+from epibias._dispatch import renamed
 from epibias._validate import Float32Array, Int64Array
 from epibias.errors import InputError
 
+VARIABLE = "EPIBIAS_CACHE"
 LAYOUT = 1
 SECONDS_TO_WAIT = 60.0  # for another process's transaction, which takes milliseconds
 KEYS_PER_QUERY = 500  # older SQLite takes at most 999 parameters
@@ -35,6 +37,8 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS embeddings (key BLOB PRIMARY KEY, vector BLOB NOT NULL, "
     "truncated INTEGER NOT NULL, digest BLOB NOT NULL)",
 )
+_WRONG_TABLES = ("no such table", "no such column", "table embeddings has")
+_INSERT = "INSERT OR IGNORE INTO embeddings (key, vector, truncated, digest) VALUES (?, ?, ?, ?)"
 _SELECT = "SELECT key, vector, truncated, digest FROM embeddings WHERE key IN"
 
 
@@ -93,7 +97,9 @@ class EmbeddingCache:
         self.dim = _validate.integer("dim", dim, low=1)
         self._identity = json.dumps({**identity, "dim": dim}, sort_keys=True, ensure_ascii=True)
         name = hashlib.sha256(self._identity.encode()).hexdigest()[:32]
-        self.path = _files.make_folder(folder or default_folder()) / f"{name}.sqlite"
+        self._argument = "cache" if folder or not os.environ.get(VARIABLE) else VARIABLE
+        with renamed(path=self._argument):
+            self.path = _files.make_folder(folder or default_folder()) / f"{name}.sqlite"
         self._create()
 
     @staticmethod
@@ -122,8 +128,11 @@ class EmbeddingCache:
                 marks = ",".join("?" * len(some))
                 query = f"{_SELECT} ({marks})"
                 for key, vector, cut, digest in connection.execute(query, some):
-                    if digest != _digest(key, vector, cut) or len(vector) != 4 * self.dim:
+                    kinds = isinstance(vector, bytes) and isinstance(cut, int)
+                    if not kinds or digest != _digest(key, vector, cut):
                         raise self._corrupt("a row that is not what was written")
+                    if len(vector) != 4 * self.dim:
+                        raise self._corrupt("a row of another length")
                     rows[key] = vector, cut
         positions = [position for position, key in enumerate(keys) if key in rows]
         vectors = b"".join(rows[keys[position]][0] for position in positions)
@@ -164,7 +173,7 @@ class EmbeddingCache:
             rows.append((key, vector, int(cut), _digest(key, vector, int(cut))))
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
-            connection.executemany("INSERT OR IGNORE INTO embeddings VALUES (?, ?, ?, ?)", rows)
+            connection.executemany(_INSERT, rows)
             connection.execute("COMMIT")
 
     def __len__(self) -> int:
@@ -187,6 +196,8 @@ class EmbeddingCache:
                 return
             except sqlite3.OperationalError as error:  # noqa: PERF203  # once a file
                 # Turning WAL on does not wait for other processes that do the same.
+                if str(error).startswith(_WRONG_TABLES):
+                    raise self._corrupt(str(error)) from error
                 if "locked" not in str(error) or time.monotonic() > deadline:
                     raise self._unusable(error) from error
                 time.sleep(0.01)
@@ -235,6 +246,8 @@ class EmbeddingCache:
         try:
             yield
         except (sqlite3.OperationalError, OSError) as error:
+            if str(error).startswith(_WRONG_TABLES):
+                raise self._corrupt(str(error)) from error
             raise self._unusable(error) from error
         except sqlite3.DatabaseError as error:
             raise self._corrupt(str(error)) from error
@@ -242,7 +255,7 @@ class EmbeddingCache:
     def _unusable(self, error: Exception) -> InputError:
         expected = "a folder that can be read and written, with space left (or cache=False)"
         found = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        return InputError("cache", expected, found, str(self.path))
+        return InputError(self._argument, expected, found, str(self.path))
 
     def _corrupt(self, found: str) -> InputError:
         where = f"delete {self.path} to start it afresh"
@@ -265,15 +278,27 @@ def default_folder() -> Path:
 
     ``$EPIBIAS_CACHE/embeddings`` if that variable is set, else ``epibias/embeddings`` below the
     platform's cache folder (``~/.cache``, or ``$XDG_CACHE_HOME``, on Linux).
+
+    Raises
+    ------
+    InputError
+        The home folder that its name begins with does not exist.
     """
-    own = os.environ.get("EPIBIAS_CACHE")
+    own = os.environ.get(VARIABLE)
     if own:
-        return Path(own).expanduser() / "embeddings"
+        return _expanded(own) / "embeddings"
     if sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
+        base = _expanded("~") / "Library" / "Caches"
     else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        base = Path(os.environ.get("XDG_CACHE_HOME") or _expanded("~/.cache"))
     return base / "epibias" / "embeddings"
+
+
+def _expanded(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # no such user, or none at all
+        raise InputError(VARIABLE, "a folder", f"{name!r}, and no such home") from None
 
 
 def _digest(key: bytes, vector: bytes, truncated: int) -> bytes:
