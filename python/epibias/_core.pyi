@@ -24,9 +24,7 @@ def cosine_topk(
     inverse_norms: Float64Array | None = None,
     tile_rows: int = 0,
 ) -> tuple[Int64Array, Float32Array, int]: ...
-def quantize_passages(
-    passages: Float32Array, inverse_norms: Float64Array
-) -> NDArray[np.uint8]: ...
+def quantize_passages(passages: Float32Array, inverse_norms: Float64Array) -> NDArray[np.uint8]: ...
 def quantized_scan(
     queries: Float32Array,
     passages: Float32Array,
