@@ -1,5 +1,6 @@
 // What: the candidates of one query on one thread: rows whose upper bound reached the threshold of
-// the moment, with the value that the codes gave. Flat arrays, which the kernels append to.
+// the moment, each with the value that the codes gave and its residual. Flat arrays, which the
+// kernels append to.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <functional>
 #include <vector>
 
+#include "kernels/quantized_scan_kernels.hpp"
 #include "topk_candidates.hpp"
 
 namespace epibias {
@@ -27,28 +29,32 @@ class QuantizedCandidates {
         const auto wanted = static_cast<std::size_t>(count_ + kRoom);
         if (values_.size() >= wanted) return;
         values_.resize(std::max(2 * values_.size(), wanted + kFewest));
+        residuals_.resize(values_.size());
         rows_.resize(values_.size());
     }
 
-    [[nodiscard]] float* values_end() { return values_.data() + count_; }
-    [[nodiscard]] std::uint32_t* rows_end() { return rows_.data() + count_; }
+    [[nodiscard]] kernels::CandidateArrays end() {
+        return {values_.data() + count_, residuals_.data() + count_, rows_.data() + count_};
+    }
     void added(int count) { count_ += count; }
 
     [[nodiscard]] std::int64_t count() const { return count_; }
     [[nodiscard]] float value(std::int64_t number) const { return values_[at(number)]; }
+    [[nodiscard]] float residual(std::int64_t number) const { return residuals_[at(number)]; }
     [[nodiscard]] std::uint32_t row(std::int64_t number) const { return rows_[at(number)]; }
     void clear() { count_ = 0; }
 
-    // Keeps, in their order, the candidates for which keep(value, row) holds.
+    // Keeps, in their order, the candidates for which keep(value, residual) holds.
     template <typename Keep>
     void keep_if(Keep keep) {
         std::int64_t kept = 0;
         for (std::int64_t number = 0; number < count_; ++number) {
             const float value = values_[at(number)];
-            const std::uint32_t row = rows_[at(number)];
+            const float residual = residuals_[at(number)];
             values_[at(kept)] = value;
-            rows_[at(kept)] = row;
-            kept += keep(value, row) ? 1 : 0;
+            residuals_[at(kept)] = residual;
+            rows_[at(kept)] = rows_[at(number)];
+            kept += keep(value, residual) ? 1 : 0;
         }
         count_ = kept;
     }
@@ -56,7 +62,9 @@ class QuantizedCandidates {
     void append(const QuantizedCandidates& other) {
         const auto wanted = static_cast<std::size_t>(count_ + other.count_);
         values_.resize(std::max(values_.size(), wanted));
+        residuals_.resize(values_.size());
         rows_.resize(values_.size());
+        std::copy_n(other.residuals_.begin(), other.count_, residuals_.begin() + count_);
         std::copy_n(other.values_.begin(), other.count_, values_.begin() + count_);
         std::copy_n(other.rows_.begin(), other.count_, rows_.begin() + count_);
         count_ += other.count_;
@@ -68,6 +76,7 @@ class QuantizedCandidates {
 
     std::int64_t count_ = 0;
     std::vector<float> values_;
+    std::vector<float> residuals_;
     std::vector<std::uint32_t> rows_;
 };
 

@@ -1,9 +1,7 @@
-// What: the codes of all passages, as quantized_scan.hpp lays them out: where a record, a tile and
-// the residual of a row lie.
+// What: the codes of all passages, as quantized_scan.hpp lays them out: where a tile lies.
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
 #include "kernels/quantized_scan_kernels.hpp"
 
@@ -31,15 +29,6 @@ class QuantizedPassages {
                 .group_bytes = group_bytes(),
                 .next = data_ + next * tile_bytes(),
                 .n_next_lines = 0};
-    }
-
-    [[nodiscard]] float residual(std::int64_t row) const {
-        const std::int64_t group = row / kernels::kGroupRows;
-        const std::uint8_t* at = data_ + group * group_bytes() + n_steps_ * kernels::kStepBytes +
-                                 kernels::kScaleBytes + row % kernels::kGroupRows * 4;
-        float value = 0;
-        std::memcpy(&value, at, sizeof value);
-        return value;
     }
 
   private:

@@ -219,9 +219,9 @@ class QuantizedSearch {
                 const std::int64_t query = group.first_query + i;
                 QuantizedCandidates& candidates = own.candidates[at(query)];
                 candidates.reserve();
-                const int count = kernels_.collect(tile, own.sums.data() + i * kernels::kTileRows,
-                                                   own.filters[at(query)], first_row,
-                                                   candidates.values_end(), candidates.rows_end());
+                const int count =
+                    kernels_.collect(tile, own.sums.data() + i * kernels::kTileRows,
+                                     own.filters[at(query)], first_row, candidates.end());
                 if (count == 0) continue;
                 candidates.added(count);
                 if (candidates.count() >= own.limits[at(query)]) tidy(own, query);
@@ -234,9 +234,9 @@ class QuantizedSearch {
     }
 
     // |similarity - value| is at most this.
-    [[nodiscard]] double margin(std::int64_t query, std::uint32_t row) const {
+    [[nodiscard]] double margin(std::int64_t query, float residual) const {
         return static_cast<double>(queries_.residual_weight(query)) *
-                   static_cast<double>(corpus_.codes.residual(row)) +
+                   static_cast<double>(residual) +
                queries_.own_error(query);
     }
 
@@ -273,7 +273,7 @@ class QuantizedSearch {
             const float value = candidates.value(number);
             values.push_back(guessing ? value
                                       : round_down(static_cast<double>(value) -
-                                                   margin(query, candidates.row(number))));
+                                                   margin(query, candidates.residual(number))));
         }
         raise(thresholds_[at(query)], nth_largest(values, rank_));
     }
@@ -281,8 +281,8 @@ class QuantizedSearch {
     void drop_hopeless(std::int64_t query, QuantizedCandidates& candidates) const {
         const auto threshold =
             static_cast<double>(thresholds_[at(query)].load(std::memory_order_relaxed));
-        candidates.keep_if([&](float value, std::uint32_t row) {
-            return static_cast<double>(value) + margin(query, row) >= threshold;
+        candidates.keep_if([&](float value, float residual) {
+            return static_cast<double>(value) + margin(query, residual) >= threshold;
         });
     }
 
@@ -322,7 +322,7 @@ class QuantizedSearch {
             score_if(query, joined, own, exact, [cut](float value) { return value >= cut; });
             exact.trim();
             raise(thresholds_[at(query)], exact.threshold());
-            joined.keep_if([cut](float value, std::uint32_t) { return value < cut; });
+            joined.keep_if([cut](float value, float) { return value < cut; });
             drop_hopeless(query, joined);
         }
         score_all(query, joined, own, exact);
@@ -367,6 +367,7 @@ class QuantizedSearch {
         const auto* line = reinterpret_cast<const char*>(corpus_.rows.row(row));
         const auto* end = line + corpus_.rows.n_columns * static_cast<std::int64_t>(sizeof(float));
         for (; line < end; line += 64) __builtin_prefetch(line, 0, 3);
+        __builtin_prefetch(&corpus_.inverse_norms[at(row)], 0, 3);
     }
 
     [[nodiscard]] float canonical_similarity(std::int64_t query, const float* passage,

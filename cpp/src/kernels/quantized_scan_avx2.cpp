@@ -30,8 +30,7 @@ struct Lanes256 {
     }
 
     static int take(const std::int32_t* sums, const void* scales, const void* residuals,
-                    const QueryFilter& filter, std::uint32_t row, float* values,
-                    std::uint32_t* rows) {
+                    const QueryFilter& filter, std::uint32_t row, const CandidateArrays& out) {
         const __m256i whole = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums));
         const __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(whole),
                                             _mm256_loadu_ps(static_cast<const float*>(scales)));
@@ -44,7 +43,7 @@ struct Lanes256 {
             return 0;
         float lane_values[kWidth];
         _mm256_storeu_ps(lane_values, value);
-        return append(passed, lane_values, row, values, rows);
+        return append(passed, lane_values, residuals, row, out);
     }
 };
 

@@ -4,8 +4,8 @@
 // namespace, so that no level's code can be linked into another.
 //
 // Lanes has: kWidth; Floats, Integers, Bytes, vectors of kWidth elements in the notation of GCC and
-// Clang; take(sums, scales, residuals, filter, row, values, rows), which appends what passes of
-// kWidth rows. For sum_rows also: Sums, a register of int32; zero_based(start), load(codes),
+// Clang; take(sums, scales, residuals, filter, row, out), which appends what passes of kWidth rows.
+// For sum_rows also: Sums, a register of int32; zero_based(start), load(codes),
 // repeat(word), add_products(sums, codes, query), store(at, sums).
 #pragma once
 
@@ -110,26 +110,28 @@ void sum_tile(const QuantizedTile& tile, const std::int32_t* words, const std::i
 
 template <typename Lanes>
 int collect(const QuantizedTile& tile, const std::int32_t* sums, const QueryFilter& filter,
-            std::uint32_t first_row, float* values, std::uint32_t* rows) {
+            std::uint32_t first_row, const CandidateArrays& out) {
     int count = 0;
     for (std::int64_t row = 0; row < kTileRows; row += Lanes::kWidth) {
         const std::uint8_t* scales = tile.data + row / kGroupRows * tile.group_bytes +
                                      tile.n_steps * kStepBytes + row % kGroupRows * 4;
-        count +=
-            Lanes::take(sums + row, scales, scales + kScaleBytes, filter,
-                        first_row + static_cast<std::uint32_t>(row), values + count, rows + count);
+        count += Lanes::take(sums + row, scales, scales + kScaleBytes, filter,
+                             first_row + static_cast<std::uint32_t>(row),
+                             {out.values + count, out.residuals + count, out.rows + count});
     }
     return count;
 }
 
 // Appends the lanes named by `passed`, in ascending order.
-inline int append(unsigned passed, const float* lane_values, std::uint32_t first_row, float* values,
-                  std::uint32_t* rows) {
+inline int append(unsigned passed, const float* lane_values, const void* lane_residuals,
+                  std::uint32_t first_row, const CandidateArrays& out) {
     int count = 0;
     for (; passed != 0; passed &= passed - 1) {
         const auto lane = static_cast<std::uint32_t>(__builtin_ctz(passed));
-        values[count] = lane_values[lane];
-        rows[count++] = first_row + lane;
+        out.values[count] = lane_values[lane];
+        __builtin_memcpy(out.residuals + count, static_cast<const char*>(lane_residuals) + 4 * lane,
+                         4);
+        out.rows[count++] = first_row + lane;
     }
     return count;
 }

@@ -32,6 +32,13 @@ struct QueryFilter {
     float limit;
 };
 
+// Where collect appends: flat arrays, so that the rest of the work reads no record again.
+struct CandidateArrays {
+    float* values;
+    float* residuals;
+    std::uint32_t* rows;
+};
+
 struct QuantizedRow {
     float step;           // row is about step * codes
     float squared_error;  // sum of (row - step * codes)^2, in float32
@@ -49,9 +56,9 @@ struct QuantizedScanKernels {
     // n_queries]: the codes of four columns of a query; starts [n_queries]; sums [n_queries, 64].
     void (*sum_tile)(const QuantizedTile& tile, const std::int32_t* words,
                      const std::int32_t* starts, int n_queries, std::int32_t* sums);
-    // Appends value and row of what passes; returns how many did. Room for 80 of each.
+    // Appends value, residual and row of what passes; returns how many did. Room for 80 of each.
     int (*collect)(const QuantizedTile& tile, const std::int32_t* sums, const QueryFilter& filter,
-                   std::uint32_t first_row, float* values, std::uint32_t* rows);
+                   std::uint32_t first_row, const CandidateArrays& out);
 };
 
 namespace scalar {

@@ -23,8 +23,7 @@ struct SharedLanes512 {
     static void store(std::int32_t* at, Sums sums) { _mm512_storeu_si512(at, sums); }
 
     static int take(const std::int32_t* sums, const void* scales, const void* residuals,
-                    const QueryFilter& filter, std::uint32_t row, float* values,
-                    std::uint32_t* rows) {
+                    const QueryFilter& filter, std::uint32_t row, const CandidateArrays& out) {
         const __m512 scaled =
             _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(sums)), _mm512_loadu_ps(scales));
         const __m512 value = _mm512_mul_ps(scaled, _mm512_set1_ps(filter.scale));
@@ -38,8 +37,10 @@ struct SharedLanes512 {
         const __m512i lanes =
             _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
         const __m512i all = _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<int>(row)));
-        _mm512_storeu_ps(values, _mm512_maskz_compress_ps(passed, value));
-        _mm512_storeu_si512(rows, _mm512_maskz_compress_epi32(passed, all));
+        const __m512 residual = _mm512_loadu_ps(residuals);
+        _mm512_storeu_ps(out.values, _mm512_maskz_compress_ps(passed, value));
+        _mm512_storeu_ps(out.residuals, _mm512_maskz_compress_ps(passed, residual));
+        _mm512_storeu_si512(out.rows, _mm512_maskz_compress_epi32(passed, all));
         return __builtin_popcount(passed);
     }
 };

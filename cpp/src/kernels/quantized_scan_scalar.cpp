@@ -19,8 +19,7 @@ struct Lanes128 {
     static constexpr int kWidth = 4;
 
     static int take(const std::int32_t* sums, const void* scales, const void* residuals,
-                    const QueryFilter& filter, std::uint32_t row, float* values,
-                    std::uint32_t* rows) {
+                    const QueryFilter& filter, std::uint32_t row, const CandidateArrays& out) {
         const auto whole = load_from<Integers>(sums);
         const Floats value =
             __builtin_convertvector(whole, Floats) * load_from<Floats>(scales) * filter.scale;
@@ -32,7 +31,7 @@ struct Lanes128 {
         const unsigned passed =
             (static_cast<unsigned>(yes[0]) & 1U) | (static_cast<unsigned>(yes[1]) & 2U) |
             (static_cast<unsigned>(yes[2]) & 4U) | (static_cast<unsigned>(yes[3]) & 8U);
-        return append(passed, reinterpret_cast<const float*>(&value), row, values, rows);
+        return append(passed, reinterpret_cast<const float*>(&value), residuals, row, out);
     }
 };
 
