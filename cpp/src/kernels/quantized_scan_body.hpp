@@ -129,8 +129,8 @@ inline int append(unsigned passed, const float* lane_values, const void* lane_re
     for (; passed != 0; passed &= passed - 1) {
         const auto lane = static_cast<std::uint32_t>(__builtin_ctz(passed));
         out.values[count] = lane_values[lane];
-        __builtin_memcpy(out.residuals + count, static_cast<const char*>(lane_residuals) + 4 * lane,
-                         4);
+        __builtin_memcpy(out.residuals + count,
+                         static_cast<const char*>(lane_residuals) + sizeof(float) * lane, 4);
         out.rows[count++] = first_row + lane;
     }
     return count;
