@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 
 import numpy as np
@@ -237,3 +238,94 @@ def test_every_option_that_a_preset_does_not_read_is_refused(files, capsys):
             assert expected in capsys.readouterr().err
             n_refused += 1
     assert n_refused == 3 + 3 + 11
+
+
+def topical(anchor_topics, query_topic, tmp_path):
+    """Write anchors of some topics and one query; "absent" leaves the field out."""
+    anchors = [
+        {**anchor, **({} if topic == "absent" else {"topic": topic})}
+        for topic in anchor_topics
+        for anchor in ANCHORS
+    ]
+    query = {"query_id": "q", "query_vector": [1, 0, 0], "candidates": candidates()}
+    if query_topic != "absent":
+        query["topic"] = query_topic
+    return [
+        "filter",
+        write(tmp_path / "q.jsonl", [query]),
+        "--anchors",
+        write(tmp_path / "a.jsonl", anchors),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("anchor_topics", "query_topic", "message"),
+    [
+        (["phones"], "cars", r"topic: expected a topic of the anchors \('phones'\), got 'cars'"),
+        (["absent"], "cars", "topic: expected no topic, for the axis has none, got 'cars'"),
+        (["phones", "trains"], "cars", "topic: expected a topic of the anchors"),
+        (["phones", "trains"], "absent", "topic: expected a topic of the anchors .*, got none"),
+        (["phones"], None, "topic: expected a text, got None"),
+        (["phones"], 7, "topic: expected a text, got 7"),
+        (["phones"], ["phones"], "topic: expected a text, got list"),
+        (["phones"], "\ud800", "topic: expected valid Unicode"),
+        ([7], "absent", "topic: expected a text, got 7"),
+        ([None], "absent", "topic: expected a text, got None"),
+        (["\ud800"], "absent", "topic: expected valid Unicode"),
+    ],
+)
+def test_a_query_of_another_topic_is_not_scored(
+    tmp_path, capsys, anchor_topics, query_topic, message
+):
+    assert main(topical(anchor_topics, query_topic, tmp_path)) == 2
+    captured = capsys.readouterr()
+    assert re.fullmatch(rf"epibias: {message}.* \(.*line 1\)\n", captured.err)
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize("query_topic", ["phones", "absent"])
+def test_a_query_of_the_only_topic_may_say_so(tmp_path, query_topic):
+    assert main(topical(["phones"], query_topic, tmp_path)) == 0
+
+
+def test_a_saved_axis_has_no_topic_to_compare_with(files, tmp_path, capsys):
+    axis = str(tmp_path / "axis.json")
+    assert (
+        main(["score", files["passages"], "--anchors", files["anchors"], "--save-axis", axis]) == 0
+    )
+    queries = topical(["absent"], "cars", tmp_path)[1]
+    assert main(["filter", queries, "--axis", axis]) == 2
+    assert "topic: expected no topic, for the axis has none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("stance", "message"),
+    [
+        ("9" * 400, "stance: expected a finite number, got an integer of 1329 bits"),
+        ("1e400", "stance: expected a finite number, got inf"),
+    ],
+)
+def test_a_stance_beyond_every_float_is_told_with_its_line(
+    files, tmp_path, capsys, stance, message
+):
+    anchors = tmp_path / "a.jsonl"
+    lines = [json.dumps(anchor) for anchor in ANCHORS]
+    lines[2] = f'{{"vector": [1, 2, 3], "stance": {stance}}}'
+    anchors.write_text("\n".join(lines), encoding="utf-8")
+    assert main(["score", files["passages"], "--anchors", str(anchors)]) == 2
+    assert re.fullmatch(rf"epibias: {message} \(.*line 3\)\n", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("field", ["id", "_id"])
+def test_lone_surrogates_in_ids_are_told_with_their_line(files, tmp_path, capsys, field):
+    passages = write(tmp_path / "p.jsonl", [{field: "\ud800", "vector": [1, 2, 3]}])
+    assert main(["score", passages, "--anchors", files["anchors"]]) == 2
+    message = r"epibias: id: expected valid Unicode, got a lone surrogate .*line 1\)\n"
+    assert re.fullmatch(message, capsys.readouterr().err)
+    for query in (
+        {"query_id": "\ud800", "query_vector": [1, 0, 0], "candidates": candidates()},
+        {"query_id": "q", "query_vector": [1, 0, 0], "candidates": [{"id": "\ud800"}]},
+    ):
+        queries = write(tmp_path / "q.jsonl", [query])
+        assert main(["filter", queries, "--anchors", files["anchors"]]) == 2
+        assert "expected valid Unicode, got a lone surrogate" in capsys.readouterr().err

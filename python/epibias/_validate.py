@@ -76,11 +76,12 @@ def number(
     high: float | None = None,
     above: float | None = None,
     below: float | None = None,
+    where: str | None = None,
 ) -> float:
     """Check a finite real number within `[low, high]`, strictly above `above` and below `below`."""
     expected = f"a finite number{_bounds_text(low, high, above, below)}"
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputError(argument, expected, _shown(value))
+        raise InputError(argument, expected, _shown(value), where)
     try:
         real = float(value)
     except OverflowError:  # an integer beyond every float
@@ -93,7 +94,7 @@ def number(
         and (below is None or real < below)
     )
     if not inside:
-        raise InputError(argument, expected, _shown(value))
+        raise InputError(argument, expected, _shown(value), where)
     return real
 
 

@@ -7,14 +7,16 @@ extra `epibias[cli]`; without them `main` says so.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from epibias._validate import extra
-from epibias.errors import MissingExtraError
+from epibias.cli import streams
+from epibias.errors import InputError
 
 __all__ = ["main"]
 
@@ -28,26 +30,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
         What follows the program name; `sys.argv[1:]` when absent.
     """
     try:
-        for package in ("typer", "rich"):
-            extra("epibias (the command line)", package, "cli")
-    except MissingExtraError as error:
-        print(f"epibias: {error}", file=sys.stderr)
-        return 2
+        # Before the imports, which take longer than many a command.
+        with _unwinding():
+            code = _run(arguments)
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except (InputError, OSError, KeyboardInterrupt) as error:
+        code = streams.told(error)
+    if code == 0 and sys.stdout is not None:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            code = streams.told(error)
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    for package in ("typer", "rich"):
+        extra("epibias (the command line)", package, "cli")
     from epibias.cli.app import app
 
+    streams.escape_what_cannot_be_encoded()
+    app(args=None if arguments is None else list(arguments), prog_name="epibias")
+    return 0
+
+
+@contextlib.contextmanager
+def _unwinding() -> Iterator[None]:
+    """Let a polite kill unwind and take its temporary files with it."""
     is_main = threading.current_thread() is threading.main_thread()
-    # So that a polite kill unwinds and takes its temporary files with it.
     before = signal.signal(signal.SIGTERM, _terminate) if is_main else None
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="epibias")
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    except KeyboardInterrupt:
-        return 130
+        yield
     finally:
         if before is not None:  # whoever called this from Python keeps the handler they had
             signal.signal(signal.SIGTERM, before)
-    return 0
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

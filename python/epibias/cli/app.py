@@ -8,6 +8,7 @@ from epibias.cli.demo import demo
 from epibias.cli.doctor import doctor
 from epibias.cli.filter import filter_candidates
 from epibias.cli.score import score
+from epibias.cli.streams import write_stdout
 
 app = typer.Typer(
     name="epibias",
@@ -31,7 +32,7 @@ def _version(asked: bool) -> None:
     if asked:
         from epibias.experiment.manifest import importlib_version
 
-        print(f"epibias {importlib_version('epibias') or '(not installed)'}")
+        write_stdout(f"epibias {importlib_version('epibias') or '(not installed)'}\n")
         raise typer.Exit(0)
 
 

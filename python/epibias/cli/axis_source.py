@@ -6,16 +6,19 @@ one call comes from one source: one encoder, or vectors throughout.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from epibias import _files, _validate
 from epibias._plain import finite_or_none
 from epibias._validate import Float32Array
 from epibias.cli import jsonl
-from epibias.cli.console import progress_bar, say
+from epibias.cli.console import check_output, progress_bar
+from epibias.cli.streams import say
 from epibias.encoder import SentenceTransformerEncoder, encode_in_batches
 from epibias.errors import InputError
 from epibias.polarization import METHODS, PolarizationAxis
@@ -194,11 +197,29 @@ def summary(described: dict[str, Any]) -> str:
     )
 
 
-def save_axis(axis: PolarizationAxis, path: str, encoder: LazyEncoder) -> None:
-    """Write one topic's axis and the identity of its encoder to a JSON file, mode 0600."""
-    if not Path(path).parent.is_dir():
-        raise InputError("--save-axis", "a folder that exists", repr(str(Path(path).parent)))
-    write_axis(axis, path, encoder.identity)
+def check_save_axis(path: str | None, output: str) -> None:
+    """Refuse a place for the axis that cannot be written, or that the output takes."""
+    if path is None:
+        return
+    if path == "-":
+        raise InputError("--save-axis", "a file", "'-'")
+    check_output(path, "--save-axis")
+    if output != "-" and os.path.realpath(path) == os.path.realpath(output):
+        raise InputError("--save-axis", "another file than --output", repr(path))
+
+
+@contextlib.contextmanager
+def saving_axis(axis: PolarizationAxis, path: str | None, encoder: LazyEncoder) -> Iterator[None]:
+    """Write one topic's axis and its encoder to a JSON file, mode 0600, if the body succeeds too.
+
+    With no path, only the body runs.
+    """
+    if path is None:
+        yield
+        return
+    with _files.replacing(path) as temporary:
+        write_axis(axis, temporary, encoder.identity)
+        yield
 
 
 def _topics(lines: Sequence[jsonl.Line]) -> list[str | None]:
@@ -217,5 +238,8 @@ def _stances(lines: Sequence[jsonl.Line]) -> Any:  # noqa: ANN401
     if not all(given):
         line = lines[given.index(False)]
         raise InputError("anchors", "'stance' on every line or on none", "none", line.where)
-    values = [jsonl.field(line, "stance", (int, float), "a number") for line in lines]
-    return np.asarray(values, dtype=np.float64)
+    stances = []
+    for line in lines:
+        value = jsonl.field(line, "stance", (int, float), "a number")
+        stances.append(_validate.number("stance", value, where=line.where))
+    return np.asarray(stances, dtype=np.float64)

@@ -1,16 +1,16 @@
 """What every command does with messages, errors, progress and output.
 
-Owns the two streams: results go to stdout, everything said about them to stderr. Vectors are
-never printed.
+Results go to stdout, everything said about them to stderr (`streams` has both). Vectors are never
+printed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import json
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,13 +21,13 @@ from rich.console import Console
 from rich.progress import Progress
 
 from epibias import _files
+from epibias.cli.streams import open_stdout, say, told, write_stdout
 from epibias.encoder.progress import rich_bar
 from epibias.errors import InputError, TruncationWarning, ValidityWarning
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-INTERRUPTED = 130
 WIDTH = 130
 
 
@@ -39,31 +39,16 @@ def guarded(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]
         try:
             with _plain_warnings():
                 return command(*args, **kwargs)
-        except InputError as error:
-            say(f"epibias: {error}")
-            raise typer.Exit(2) from None
-        except BrokenPipeError:
-            # The reader has gone; keep Python from complaining once more at shutdown.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(1) from None
-        except OSError as error:
-            file = f": {error.filename}" if error.filename else ""
-            say(f"epibias: {error.strerror or error}{file}")
-            raise typer.Exit(2) from None
-        except KeyboardInterrupt:
-            say("epibias: interrupted")
-            raise typer.Exit(INTERRUPTED) from None
+        except (InputError, OSError, KeyboardInterrupt) as error:
+            raise typer.Exit(told(error)) from None
 
     return run
 
 
-def say(message: str) -> None:
-    """Print a line to stderr."""
-    print(message, file=sys.stderr, flush=True)
-
-
 def console(*, to_stderr: bool = False) -> Console:
     """Return a console for people, on stdout or stderr."""
+    if not to_stderr:
+        open_stdout()
     found = Console(stderr=to_stderr, highlight=False)
     if not found.is_terminal:
         found.width = WIDTH  # a file or a pipe has no width of its own
@@ -78,18 +63,46 @@ def progress_bar() -> Iterator[Progress]:
         yield progress
 
 
-def write_output(path: str, text: str) -> None:
-    """Write a finished text to a file, whole or not at all, or to stdout for `-`."""
+def check_output(path: str, option: str = "output") -> None:
+    """Refuse a file that cannot be written, before any work for it.
+
+    Parameters
+    ----------
+    path : str
+        A file, or `-` for stdout.
+    option : str
+        What a message calls it.
+    """
     if path == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        open_stdout()
         return
-    target = Path(path)
-    if target.is_dir():
-        raise InputError("output", "a file", "a folder", path)
-    if not target.parent.is_dir():
-        raise InputError("output", "a folder that exists", f"{str(target.parent)!r}")
-    _files.write_text(target, text)
+    if not path:
+        raise InputError(option, "a file, or - for stdout", "an empty name")
+    try:
+        is_stream = _files.writes_through(path)
+    except IsADirectoryError:
+        raise InputError(option, "a file", "a folder", path) from None
+    except OSError as error:
+        found = error.strerror or type(error).__name__
+        raise InputError(option, "a file that can be written", found, path) from None
+    folder = Path(path).parent if is_stream else Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        raise InputError(option, "a folder that exists", repr(str(Path(path).parent)))
+    if not os.access(path if is_stream else folder, os.W_OK):
+        found = os.strerror(errno.EACCES)
+        raise InputError(option, "a file that can be written", found, path)
+
+
+def write_output(path: str, text: str) -> None:
+    """Write a finished text to a file, whole or not at all, or to stdout for `-`.
+
+    A file that was there keeps its permissions; a new one is readable by its owner alone.
+    """
+    check_output(path)
+    if path == "-":
+        write_stdout(text)
+    else:
+        _files.write_text(path, text, keep_mode=True)
 
 
 def json_text(value: object) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epibias.cli.console import console, guarded, json_text, progress_bar, say, write_output
+from epibias.cli.console import console, guarded, json_text, progress_bar, write_output
+from epibias.cli.streams import say
 from epibias.encoder import PACKAGED_MODEL
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import typer
 from epibias import _validate
 from epibias._plain import described, finite_or_none, shortest
 from epibias.cli import options
-from epibias.cli.console import guarded, json_text, say, write_output
+from epibias.cli.console import check_output, guarded, json_text, write_output
+from epibias.cli.streams import say
 from epibias.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def filter_candidates(
     """Select k candidates of each query with BiasDef; say which were dropped and where it split."""
     from epibias.cli import axis_source, jsonl
 
+    check_output(output)
     defense = _defense(
         preset,
         k,
@@ -188,17 +190,24 @@ def _axis_of_query(lines: list[Line], names: list[str | None]) -> Int64Array | N
     """Give the number of the axis of each query; None where there is one axis for all."""
     import numpy as np
 
-    if len(names) == 1:
-        return None
+    from epibias.cli import jsonl
+
+    known = [name for name in names if name is not None]
+    expected = "no topic, for the axis has none"
+    if known:
+        more = ", …" if len(known) > 5 else ""
+        expected = f"a topic of the anchors ({', '.join(map(repr, known[:5]))}{more})"
     numbers = []
     for line in lines:
-        topic = line.fields.get("topic")
-        if topic not in names:
-            known = ", ".join(repr(name) for name in names[:5])
-            found = described(topic)
-            raise InputError("topic", f"a topic of the anchors ({known})", found, line.where)
+        if len(names) == 1 and "topic" not in line.fields:
+            numbers.append(0)
+            continue
+        topic = jsonl.text(line, "topic") if "topic" in line.fields else None
+        if topic not in known:
+            found = "none" if topic is None else described(topic)
+            raise InputError("topic", expected, found, line.where)
         numbers.append(names.index(topic))
-    return np.asarray(numbers, dtype=np.int64)
+    return None if len(names) == 1 else np.asarray(numbers, dtype=np.int64)
 
 
 def _record(

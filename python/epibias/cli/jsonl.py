@@ -7,7 +7,6 @@ become float32; nothing is skipped, padded or dropped.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 from epibias import _validate
 from epibias._plain import described, vector_of_json
 from epibias._validate import Float32Array
+from epibias.cli.streams import open_stdin
 from epibias.corpus.columns import check_id
 from epibias.corpus.passages import encoded_text
 from epibias.corpus.readers import PASSAGE_ID_FIELDS, QUERY_ID_FIELDS, json_lines
@@ -34,7 +34,7 @@ class Line:
 
 def read_lines(path: str, argument: str) -> list[Line]:
     """Read every line of a JSONL file (`-`: stdin), as `corpus.readers.json_lines` does."""
-    source, name = (sys.stdin.buffer, "stdin") if path == "-" else (Path(path), path)
+    source, name = (open_stdin(argument), "stdin") if path == "-" else (Path(path), path)
     return [
         Line(fields, f"{name}, line {number}") for number, fields in json_lines(source, argument)
     ]

@@ -8,7 +8,8 @@ import typer
 
 from epibias._plain import shortest
 from epibias.cli import options
-from epibias.cli.console import guarded, json_text, say, write_output
+from epibias.cli.console import check_output, guarded, json_text, write_output
+from epibias.cli.streams import say
 from epibias.errors import InputError
 
 
@@ -40,6 +41,8 @@ def score(
     """
     from epibias.cli import axis_source, jsonl
 
+    check_output(output)
+    axis_source.check_save_axis(save_axis, output)
     lazy = axis_source.LazyEncoder(encoder, cache=cache)
     lines = jsonl.read_lines(passages, "passages")
     ids = jsonl.passage_ids(lines)
@@ -54,10 +57,10 @@ def score(
         for name, value in zip(ids, values, strict=True)
     ]
     described = axis_source.describe(fitted, names)[0]
-    if save_axis is not None:
-        axis_source.save_axis(fitted, save_axis, lazy)
+    text = jsonl.jsonl_text(records)
     if as_json:
-        write_output(output, json_text({"axis": described, "scores": records}))
-    else:
-        write_output(output, jsonl.jsonl_text(records))
+        text = json_text({"axis": described, "scores": records})
+    with axis_source.saving_axis(fitted, save_axis, lazy):
+        write_output(output, text)
+    if not as_json:
         say(axis_source.summary(described))
