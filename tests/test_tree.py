@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-STAGES = ["cosine_topk", "polarization_axis", "threshold_sweep", "rerank"]
+STAGES = ["cosine_topk", "quantized_scan", "polarization_axis", "threshold_sweep", "rerank"]
 
 
 def tracked(*patterns: str) -> list[Path]:
