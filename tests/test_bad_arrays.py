@@ -12,7 +12,7 @@ from epibias import kernels
 from epibias._dispatch import core_errors
 from epibias.metrics import bias, intervals, ranks, retrieval
 from epibias.pool_parts import check_positions
-from epibias.threshold import side_densities
+from epibias.threshold import printed_sweep, side_densities
 
 
 def rows(n: int = 4, dim: int = 3) -> np.ndarray:
@@ -207,3 +207,14 @@ def test_an_axis_cannot_be_written_to_and_does_not_follow_the_callers_array():
     own[:] = 0
     assert made.axis.tolist() == [1, 0, 0]
     assert own.flags.writeable
+
+
+def test_results_cannot_be_written_to():
+    found = eb.CosineIndex(rows()).search(rows(), k=2)
+    sweep = eb.threshold_sweep(rows(2, 8), rows(2, 8), min_kept=1, permutations=9, curve=True)
+    printed = printed_sweep(rows(2, 8), rows(2, 8))
+    sides = side_densities(rows()[0], rows()[1], 0.0)
+    arrays = [one for result in (found, sweep, printed, sides) for one in vars(result).values()]
+    arrays = [one for one in arrays if isinstance(one, np.ndarray)]
+    assert len(arrays) == 2 + 5 + 4 + 3
+    assert not [one for one in arrays if one.flags.writeable]

@@ -1,7 +1,7 @@
 """The one door for checks of arguments.
 
 Takes what a caller passed; gives it back unchanged, or raises `InputError` with argument,
-expected and got. Nothing is cast or copied here.
+expected and got. Nothing is cast or copied here. `sealed` closes the door behind a result.
 """
 
 from __future__ import annotations
@@ -168,6 +168,13 @@ def same_length(argument: str, got: int, other: str, expected: int) -> None:
     """Check that two arguments have as many rows."""
     if got != expected:
         raise InputError(argument, f"{expected} rows, as many as {other}", str(got))
+
+
+def sealed(*arrays: NDArray[Any] | None) -> None:
+    """Let nobody write to arrays that were just made for a result which does not change."""
+    for one in arrays:
+        if one is not None:
+            one.setflags(write=False)
 
 
 def extra(argument: str, package: str, extra_name: str) -> ModuleType:

@@ -195,6 +195,7 @@ class CosineIndex:
                         query_embeddings, self._embeddings, k, self._inverse_norms, self._codes
                     )
                 )
+        _validate.sealed(indices, similarities)
         return Candidates(indices, similarities, diagnostics)
 
     def _check_file(self) -> None:

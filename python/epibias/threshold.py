@@ -162,6 +162,7 @@ def threshold_sweep(
     )
     if permutations == 0:  # the core's 1 would look like the result of a test
         p_value = _no_test(threshold)
+    _validate.sealed(threshold, n_kept, divergence, p_value, divergences)
     return ThresholdSweep(threshold, n_kept, divergence, p_value, divergences)
 
 
@@ -253,7 +254,9 @@ def printed_sweep(
         bandwidth_factor=bandwidth_factor,
         curve=curve,
     )
-    return ThresholdSweep(threshold, n_kept, divergence, _no_test(threshold), divergences)
+    p_value = _no_test(threshold)
+    _validate.sealed(threshold, n_kept, divergence, p_value, divergences)
+    return ThresholdSweep(threshold, n_kept, divergence, p_value, divergences)
 
 
 def side_densities(
@@ -311,6 +314,7 @@ def side_densities(
     sides = [
         kernel_rows[side].sum(axis=0) / (max(int(side.sum()), 1) * scale) for side in (left, ~left)
     ]
+    _validate.sealed(grid, *sides)
     return SideDensities(grid, *sides)
 
 
