@@ -43,6 +43,9 @@ def export_and_install(folder: Path) -> tuple[Path, dict[str, str]]:
     tree, site = folder / "tree", folder / "site"
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(tree, filter="data")
+    # Public data of others lies beside the checkout and is not committed.
+    if (ROOT.parent / "shared").is_dir():
+        (folder / "shared").symlink_to(ROOT.parent / "shared")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
     subprocess.run([*install, "--target", str(site), str(tree)], check=True)
     return tree, {**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
