@@ -190,6 +190,7 @@ CASES: dict[str, tuple[dict[str, bytes], list[str], str]] = {
         "'z'",
     ),
     "demo on an unknown topic": ({}, ["demo", "--out", "run", "--topic", "flatearth"], "flatearth"),
+    "demo on too few passages": ({}, ["demo", "--out", "run", "--topic", "remote"], "18 in remote"),
     "demo with an unknown encoder": (
         {},
         ["demo", "--out", "run", "--encoder", "no-such-encoder"],

@@ -8,9 +8,10 @@ from pathlib import Path
 import ir_measures
 import pytest
 
+from epibias.errors import InputError
 from epibias.experiment.demo import run_demo
 from epibias.experiment.plan import Attack
-from epibias.experiment.trec import run_lines
+from epibias.experiment.trec import qrels_lines, run_lines
 from fake_encoder import FACTS, FakeEncoder
 
 TOPICS = ["remote", "tipping", "cashless"]
@@ -84,3 +85,13 @@ def test_mmr_order_survives(result):
 def test_all_scores_equal_still_gives_an_order():
     lines = run_lines("q", ["c", "a", "b"], "tag")
     assert [line.split(" ")[4] for line in lines] == ["3", "2", "1"]
+
+
+@pytest.mark.parametrize("name", ["a b", "a\tb", "a\u0085b", "a\u2028", ""])
+def test_an_id_that_would_break_a_column_is_refused(name):
+    with pytest.raises(InputError, match="passage id: expected no white space"):
+        run_lines("q", [name], "none")
+    with pytest.raises(InputError, match="passage id: expected no white space"):
+        qrels_lines({"q": [name]})
+    with pytest.raises(InputError, match="query_id: expected no white space"):
+        run_lines(name, ["a"], "none")

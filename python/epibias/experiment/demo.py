@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from epibias._validate import extra
 from epibias.data_sets import DebateTopic, load_debates
 from epibias.encoder import Encoder
+from epibias.errors import InputError
 from epibias.experiment import axes as experiment_axes
 from epibias.experiment import inputs as experiment_inputs
 from epibias.experiment import manifest, raw, report, tables, trec
@@ -131,6 +132,10 @@ def run_demo(
     wanted = check_topics([t.topic for t in debates], None if topics is None else list(topics))
     chosen = [topic for topic in debates if topic.topic in wanted]
     plan = demo_plan(seed=seed)
+    n_benign = sum(len(topic.benign) for topic in chosen)
+    if n_benign < plan.k * plan.pool_factor:
+        expected = f"topics with {plan.k * plan.pool_factor} benign passages or more, to retrieve"
+        raise InputError("topics", expected, f"{n_benign} in {', '.join(wanted)}")
     settings = {
         "code": manifest.code_identity(),
         "encoder": encoder_facts["identity"],

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from epibias import _files
+from epibias.errors import InputError
 from epibias.experiment.plan import Attack, Plan
 from epibias.experiment.raw import Row
 
@@ -29,6 +30,8 @@ def run_lines(query_id: str, ids: Sequence[str], tag: str) -> list[str]:
     ['q1 Q0 b 1 2 none', 'q1 Q0 a 2 1 none']
     """
     n = len(ids)
+    query_id, tag = _column("query_id", query_id), _column("tag", tag)
+    ids = [_column("passage id", name) for name in ids]
     return [f"{query_id} Q0 {name} {rank} {n - rank + 1} {tag}" for rank, name in enumerate(ids, 1)]
 
 
@@ -40,7 +43,18 @@ def qrels_lines(grades: Mapping[str, Iterable[str]]) -> list[str]:
     >>> qrels_lines({"q1": ["a", "b"]})
     ['q1 0 a 1', 'q1 0 b 1']
     """
-    return [f"{query} 0 {name} 1" for query, names in grades.items() for name in names]
+    return [
+        f"{_column('query_id', query)} 0 {_column('passage id', name)} 1"
+        for query, names in grades.items()
+        for name in names
+    ]
+
+
+def _column(argument: str, value: str) -> str:
+    """Give a value that stays one column: TREC files separate columns by white space."""
+    if value.split() != [value]:
+        raise InputError(argument, "no white space, as TREC files need", repr(value[:60]))
+    return value
 
 
 def write_trec(
