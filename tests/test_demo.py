@@ -113,7 +113,7 @@ def test_a_finished_run_says_so_and_renders_again(reference):
     ("change", "field"),
     [
         ({"seed": 1}, r"settings\.plan\.seed"),
-        ({"topics": ["remote"]}, r"settings\.topics"),
+        ({"topics": ["remote", "tipping"]}, r"settings\.topics"),
         ({"facts": {"identity": {"name": "fake", "dim": 49}, "note": ""}}, r"encoder\.dim"),
     ],
 )
