@@ -10,18 +10,10 @@ from hypothesis import strategies as st
 import reference
 from compare import assert_same_bits, assert_same_topk
 from epibias import _core
+from search_cases import DIMS, restore_level_and_threads, rows, whole_rows  # noqa: F401
 
 LEVELS = _core.simd_levels()
-DIMS = [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 97, 384]
 FLOAT32 = np.finfo(np.float32)
-
-
-@pytest.fixture(autouse=True)
-def _restore_level_and_threads():
-    level, n_threads = _core.simd_level(), _core.n_threads()
-    yield
-    _core.set_simd_level(level)
-    _core.set_n_threads(n_threads)
 
 
 @pytest.fixture(params=LEVELS)
@@ -36,17 +28,6 @@ def search(queries, passages, k, inverse_norms=None, tile_rows=0):
     )
     assert n_rescored >= len(queries) * k
     return indices, similarities
-
-
-def rows(rng, n, dim):
-    return rng.standard_normal((n, dim)).astype(np.float32)
-
-
-def whole_rows(rng, n, dim):
-    """Whole numbers from -2 to 2, no zero row: duplicates and exact ties in every search."""
-    values = rng.integers(-2, 3, (n, dim)).astype(np.float32)
-    values[~values.any(axis=1), 0] = 1
-    return values
 
 
 def at_byte(values, offset):

@@ -12,20 +12,12 @@ from compare import assert_same_topk
 from epibias import _core
 from epibias.errors import InputError
 from epibias.retrieval import CosineIndex
+from search_cases import DIMS, restore_level_and_threads, rows, whole_rows  # noqa: F401
 
-DIMS = [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 97, 384]
 # Kernels: (SIMD level, with VNNI). VNNI is a part of the avx512 level, where there is one.
 KERNELS = [(level, True) for level in _core.simd_levels()]
 if "avx512" in _core.simd_levels():
     KERNELS.append(("avx512", False))
-
-
-@pytest.fixture(autouse=True)
-def _restore_level_and_threads():
-    level, n_threads = _core.simd_level(), _core.n_threads()
-    yield
-    _core.set_simd_level(level)
-    _core.set_n_threads(n_threads)
 
 
 @pytest.fixture(params=KERNELS, ids=lambda kernel: kernel[0] + ("" if kernel[1] else "_no_vnni"))
@@ -42,17 +34,6 @@ def search(queries, passages, k, **options):
     )
     assert n_rescored >= len(queries) * k
     return indices, similarities
-
-
-def rows(rng, n, dim):
-    return rng.standard_normal((n, dim)).astype(np.float32)
-
-
-def whole_rows(rng, n, dim):
-    """Whole numbers from -2 to 2, no zero row: duplicates and exact ties in every search."""
-    values = rng.integers(-2, 3, (n, dim)).astype(np.float32)
-    values[~values.any(axis=1), 0] = 1
-    return values
 
 
 def embedding_like(rng, n, dim, n_clusters=40):
