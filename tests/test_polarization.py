@@ -330,3 +330,9 @@ def test_fitting_and_scoring_change_nothing():
     np.testing.assert_array_equal(rows, before[0])
     np.testing.assert_array_equal(stances, before[1])
     assert repr(quietly_fitted(rows)) == "PolarizationAxis(pca, n_topics=1, dim=16)"
+
+
+def test_two_unlabelled_anchors_are_no_evidence():
+    anchors = np.array([[1, 0, 0.5], [0, 1, 0.5]], np.float32)
+    with pytest.warns(ValidityWarning, match="two anchors always lie on one axis"):
+        PolarizationAxis.fit(anchors)

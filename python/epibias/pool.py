@@ -65,7 +65,7 @@ class CandidatePool:
     Examples
     --------
     >>> rows = np.array([[1, 0.1], [1, -0.2], [1, 0.5], [0.1, 1]], np.float32)
-    >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]], np.float32))
+    >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
     >>> pool = CandidatePool.build(CosineIndex(rows), rows[:1], axis, k=1)
     >>> pool.indices
     array([0, 1, 2, 3])
@@ -151,7 +151,7 @@ class CandidatePool:
         Examples
         --------
         >>> rows = np.array([[1, 0.1], [1, -0.2], [1, 0.5], [0.1, 1]], np.float32)
-        >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]], np.float32))
+        >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
         >>> CandidatePool.build(CosineIndex(rows), rows, axis, k=1, pool_factor=2).sizes
         array([2, 2, 2, 2])
         """
@@ -239,7 +239,7 @@ class CandidatePool:
         Examples
         --------
         >>> rows = np.array([[0, 1], [1, 0.1], [1, -0.2]], np.float32)
-        >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]], np.float32))
+        >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
         >>> CandidatePool.from_vectors(rows[1:2], rows, axis, indices=np.array([7, 8, 9])).indices
         array([8, 9, 7])
         """
@@ -320,7 +320,7 @@ class CandidatePool:
         Examples
         --------
         >>> rows = np.array([[1, 0.1], [1, -0.2], [1, 0.5], [0.1, 1]], np.float32)
-        >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]], np.float32))
+        >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
         >>> pool = CandidatePool.build(CosineIndex(rows), rows[:1], axis, k=1)
         >>> pool.restrict([np.array([3, 1])]).indices
         array([1, 3])

@@ -13,7 +13,7 @@ from epibias.cli.streams import write_stdout
 app = typer.Typer(
     name="epibias",
     help=(
-        "Measure, attack, defend and govern one-sided retrieval. The attack side is for the "
+        "Measure, attack and defend one-sided retrieval. The attack side is for the "
         "red-team evaluation of indexes you own."
     ),
     add_completion=False,

@@ -32,7 +32,7 @@ def demo(
     ),
     topic: Annotated[
         list[str] | None,
-        typer.Option(help="Only this topic; may be repeated. The corpus is then theirs alone."),
+        typer.Option(help="Only these topics, two or more: repeat it. The corpus is theirs alone."),
     ] = None,
     encoder: str = typer.Option(PACKAGED_MODEL, help="A SentenceTransformer by name or path."),
     seed: int = typer.Option(0, help="Of the permutation test and the bootstrap."),

@@ -35,7 +35,7 @@ def score(
 ) -> None:
     """Score passages on the polarization axis that anchor passages span.
 
-    Every passage is given a PS in [-1, 1], its side and strength on the axis; with anchors of
+    Every passage is given a PS in [-1, 1], whose sign is its side of the axis; with anchors of
     known stance, positive is the supporting side. How far the axis carries stance at all goes
     to stderr: read it before the scores.
     """

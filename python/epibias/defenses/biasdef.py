@@ -92,7 +92,7 @@ class BiasDef:
     >>> turn = np.linspace(0.1, 1.2, 12)  # angles to the query; the nearest three are one-sided
     >>> tilt = np.where(turn < 0.35, 0.9, 0.01 * np.cos(40 * turn))
     >>> rows = np.stack([np.cos(turn), np.sin(turn), tilt * np.sin(turn)], 1).astype(np.float32)
-    >>> poles = np.array([[1, 0, 1], [1, 0, -1]], np.float32)
+    >>> poles = np.array([[1, 0, 1], [1, 0, -1]] * 2, np.float32)
     >>> axis = PolarizationAxis.fit(poles)
     >>> query = np.array([[1, 0, 0]], np.float32)
     >>> chosen = BiasDef(k=3).select(CandidatePool.from_vectors(query, rows, axis))

@@ -40,7 +40,7 @@ class MMR:
     >>> from epibias.pool import CandidatePool
     >>> from epibias.polarization import PolarizationAxis
     >>> rows = np.array([[1, 0], [1, 0.1], [1, -0.9]], np.float32)
-    >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]], np.float32))
+    >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
     >>> MMR(k=2).select(CandidatePool.from_vectors(rows[1:2], rows, axis))[0]
     array([1, 2])
     """

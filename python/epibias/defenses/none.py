@@ -30,7 +30,7 @@ class NoDefense:
     >>> from epibias.pool import CandidatePool
     >>> from epibias.polarization import PolarizationAxis
     >>> rows = np.array([[1, 0.1], [1, -0.2], [1, 0.5], [0.1, 1]], np.float32)
-    >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]], np.float32))
+    >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
     >>> NoDefense(k=2).select(CandidatePool.from_vectors(rows[:1], rows, axis))[0]
     array([0, 1])
     """

@@ -87,7 +87,8 @@ def rich_bar(**options: Any) -> Any:  # noqa: ANN401  rich's Progress; rich is a
         rich.progress.BarColumn(),
         rich.progress.MofNCompleteColumn(),
         rich.progress.TimeElapsedColumn(),
-        rich.progress.TextColumn("left"),
+        rich.progress.TextColumn("elapsed,"),
         rich.progress.TimeRemainingColumn(),
+        rich.progress.TextColumn("left"),
         **options,
     )

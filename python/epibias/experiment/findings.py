@@ -76,7 +76,8 @@ def _best_sentence(results: Results, plan: Plan, condition: str) -> str:
     recall = results.get(best.key, best.axis, condition, "recall_over_k")
     name = best.title if best.axis == ANY_AXIS else f"{best.title} ({best.axis} axis)"
     return (
-        f"With {condition} injected, the lowest A-Recall@{plan.k} is that of {name}: "
+        f"With {condition} injected, the lowest A-Recall@{plan.k} but for the control is that of "
+        f"{name}: "
         f"{mean_text(row)} {interval_text(row)}, at recall@{plan.k} {mean_text(recall)} "
         f"{interval_text(recall)}."
     )

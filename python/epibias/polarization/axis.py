@@ -262,7 +262,7 @@ class PolarizationAxis:
 
         Examples
         --------
-        >>> anchors = np.array([[[1, 1], [1, -1]], [[1, 2], [1, -2]]], np.float32)
+        >>> anchors = np.array([[[1, 1], [1, -1]] * 2, [[1, 2], [1, -2]] * 2], np.float32)
         >>> PolarizationAxis.fit(anchors).topic(1).n_topics
         1
         """
@@ -363,7 +363,9 @@ class PolarizationAxis:
         nothing = np.zeros(len(gaps), bool)
         # A leading axis without a gap is any direction of a plane, whatever the stances say of it.
         loose = (gaps < LEAST_RELATIVE_GAP) | (explained < LEAST_EXPLAINED)
-        loose = loose if self.method == "pca" else nothing
+        # Two points always lie on a line: gap and explained variance are 1 whatever they say.
+        pair = np.broadcast_to(self.n_anchors, len(gaps)) == 2
+        loose = loose | pair if self.method == "pca" else nothing
         validity = None if self.validity is None else np.atleast_1d(self.validity)
         unheard = nothing if validity is None else ~(validity > LEAST_VALIDITY)
         doubtful = loose | unheard
@@ -371,7 +373,9 @@ class PolarizationAxis:
             return
         first = int(np.flatnonzero(doubtful)[0])
         reasons = []
-        if loose[first]:
+        if loose[first] and pair[first]:
+            reasons.append("two anchors always lie on one axis, which is no evidence of anything")
+        elif loose[first]:
             reasons.append(
                 f"relative gap {gaps[first]:.3f} and explained variance {explained[first]:.3f} "
                 f"(wanted: at least {LEAST_RELATIVE_GAP} and {LEAST_EXPLAINED})"
