@@ -113,6 +113,6 @@ def test_vectors_and_texts_are_not_of_one_encoder(path):
 
 
 def test_a_batch_has_no_file(tmp_path):
-    anchors = np.array([[[1, 1], [1, -1]], [[1, 2], [1, -2]]], np.float32)
+    anchors = np.array([[[1, 1], [1, -1]] * 2, [[1, 2], [1, -2]] * 2], np.float32)
     with pytest.raises(InputError, match="axis: expected that of one topic, got 2 topics"):
         write_axis(PolarizationAxis.fit(anchors), tmp_path / "axis.json", "vectors")
