@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,30 +12,37 @@ from hypothesis import strategies as st
 import reference
 from compare import assert_same_topk
 from epibias import _core
-from epibias.errors import InputError
-from epibias.retrieval import CosineIndex
 from search_cases import DIMS, restore_level_and_threads, rows, whole_rows  # noqa: F401
 
 # Kernels: (SIMD level, with VNNI). VNNI is a part of the avx512 level, where there is one.
 KERNELS = [(level, True) for level in _core.simd_levels()]
 if "avx512" in _core.simd_levels():
     KERNELS.append(("avx512", False))
+CODES = ("eight", "four_first", "once")
+WAYS = [(*kernel, codes) for kernel in KERNELS for codes in CODES]
 
 
-@pytest.fixture(params=KERNELS, ids=lambda kernel: kernel[0] + ("" if kernel[1] else "_no_vnni"))
-def vnni(request):
+def name_of(way):
+    return f"{way[0]}{'' if way[1] else '_no_vnni'}-{way[2]}"
+
+
+@pytest.fixture(params=WAYS, ids=name_of)
+def way(request):
     _core.set_simd_level(request.param[0])
-    return request.param[1]
+    return request.param[1:]
 
 
-def search(queries, passages, k, **options):
+def search(queries, passages, k, way, **options):
+    vnni, codes = way
     norms = _core.inverse_norms(passages)
-    codes = _core.quantize_passages(passages, norms)
-    indices, similarities, n_rescored, _ = _core.quantized_scan(
-        queries, passages, k, norms, codes, **options
-    )
-    assert n_rescored >= len(queries) * k
-    return indices, similarities
+    if codes == "once":
+        found = _core.quantized_scan_once(queries, passages, k, norms, vnni=vnni)
+    else:
+        four = _core.quantize_passages(passages, norms, 4) if codes == "four_first" else None
+        eight = _core.quantize_passages(passages, norms)
+        found = _core.quantized_scan(queries, passages, k, norms, eight, four, vnni=vnni, **options)
+    assert found[2] >= len(queries) * k
+    return found[:2]
 
 
 def embedding_like(rng, n, dim, n_clusters=40):
@@ -46,24 +55,30 @@ def embedding_like(rng, n, dim, n_clusters=40):
     return np.ascontiguousarray(mixed @ rotation)
 
 
-@pytest.mark.parametrize("dim", DIMS)
-def test_equals_the_oracle(vnni, dim):
+@functools.cache
+def ranked_by_the_oracle(dim, n=157):
+    """Passages; and 13 queries with all passages ranked."""
     rng = np.random.default_rng(dim)
-    n = 157
-    passages = rows(rng, n, dim)
+    passages, queries = rows(rng, n, dim), rows(rng, 13, dim)
+    return passages, queries, reference.cosine_topk_batched(queries, passages, n)
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_equals_the_oracle(way, dim):
+    passages, queries, everything = ranked_by_the_oracle(dim)
+    n = len(passages)
     for n_queries in (1, 2, 5, 13):
-        queries = rows(rng, n_queries, dim)
-        everything = reference.cosine_topk_batched(queries, passages, n)
+        some = queries[:n_queries].copy()
         for k in (1, 10, n):
-            expected = tuple(part[:, :k].copy() for part in everything)
-            assert_same_topk(search(queries, passages, k, vnni=vnni), expected)
+            expected = tuple(part[:n_queries, :k].copy() for part in everything)
+            assert_same_topk(search(some, passages, k, way), expected)
     message = rf"^k: expected 1 to {n} \(the number of passages\), got {n + 1}$"
     with pytest.raises(ValueError, match=message):
-        search(queries, passages, n + 1)
+        search(queries, passages, n + 1, way)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 5, 16])
-def test_ties_go_to_the_lower_index_whatever_the_sample_and_the_threads(vnni, dim):
+def test_ties_go_to_the_lower_index_whatever_the_sample_and_the_threads(way, dim):
     rng = np.random.default_rng(dim)
     queries, passages = whole_rows(rng, 17, dim), whole_rows(rng, 1_900, dim)
     for k in (15, 400):
@@ -72,27 +87,33 @@ def test_ties_go_to_the_lower_index_whatever_the_sample_and_the_threads(vnni, di
         for n_threads in (1, 2, 3):
             _core.set_n_threads(n_threads)
             for options in ({}, {"sample_stride": 3}, {"sample_stride": 1, "capacity": 20}):
-                assert_same_topk(search(queries, passages, k, vnni=vnni, **options), expected)
+                assert_same_topk(search(queries, passages, k, way, **options), expected)
 
 
-@pytest.mark.parametrize("k", [1, 20, 1_000])
-def test_embeddings_in_clusters(vnni, k):
-    """Large enough to sample, to guess, and to wake the threads."""
-    rng = np.random.default_rng(k)
+@functools.cache
+def clusters(neighbours_together):
+    """Passages in clusters, 24 queries near some, and the best 1,000 of each by the oracle."""
+    rng = np.random.default_rng(8)
     passages = embedding_like(rng, 6_000, 96)
     queries = passages[rng.integers(0, 6_000, 24)] + np.float32(0.3) * embedding_like(rng, 24, 96)
-    expected = reference.cosine_topk_batched(queries, passages, k)
-    by_cluster = np.argsort(passages @ passages[0])  # neighbours of a query lie side by side
-    moved = passages[by_cluster]
-    expected_moved = reference.cosine_topk_batched(queries, moved, k)
+    if neighbours_together:
+        passages = passages[np.argsort(passages @ passages[0])]
+    return passages, queries, reference.cosine_topk_batched(queries, passages, 1_000)
+
+
+@pytest.mark.parametrize("neighbours_together", [False, True])
+@pytest.mark.parametrize("k", [1, 20, 1_000])
+def test_embeddings_in_clusters(way, k, neighbours_together):
+    """Large enough to sample, to guess, and to wake the threads."""
+    passages, queries, best = clusters(neighbours_together)
+    expected = tuple(part[:, :k].copy() for part in best)
     for n_threads in (1, 2, 3):
         _core.set_n_threads(n_threads)
-        assert_same_topk(search(queries, passages, k, vnni=vnni), expected)
-        assert_same_topk(search(queries, moved, k, vnni=vnni), expected_moved)
+        assert_same_topk(search(queries, passages, k, way), expected)
 
 
 @pytest.mark.parametrize("order", ["equal", "ascending", "descending"])
-def test_corpora_that_defeat_the_filter_stay_exact(vnni, order):
+def test_corpora_that_defeat_the_filter_stay_exact(way, order):
     rng = np.random.default_rng(2)
     queries, passages = rows(rng, 3, 24), rows(rng, 5_000, 24)
     if order == "equal":
@@ -104,20 +125,20 @@ def test_corpora_that_defeat_the_filter_stay_exact(vnni, order):
         expected = reference.cosine_topk_batched(queries, passages, k)
         for n_threads in (1, 2):
             _core.set_n_threads(n_threads)
-            assert_same_topk(search(queries, passages, k, vnni=vnni), expected)
+            assert_same_topk(search(queries, passages, k, way), expected)
 
 
-def test_a_few_spikes_make_codes_useless_and_the_answer_no_worse(vnni):
+def test_a_few_spikes_make_codes_useless_and_the_answer_no_worse(way):
     """One element of 1e4 leaves 0 for all others: the residual is then most of what differs."""
     rng = np.random.default_rng(3)
     queries, passages = rows(rng, 4, 40), rows(rng, 4_500, 40)
     passages[::7, 3] = 1e4
     queries[1:3, 5] = -1e4
     expected = reference.cosine_topk_batched(queries, passages, 30)
-    assert_same_topk(search(queries, passages, 30, vnni=vnni), expected)
+    assert_same_topk(search(queries, passages, 30, way), expected)
 
 
-def test_norms_that_float32_cannot_square(vnni):
+def test_norms_that_float32_cannot_square(way):
     rng = np.random.default_rng(4)
     float32 = np.finfo(np.float32)
     passages = rows(rng, 400, 9)
@@ -126,25 +147,25 @@ def test_norms_that_float32_cannot_square(vnni):
     passages[2::6] *= np.float32(1e-25)
     queries = np.concatenate([passages[:6], rows(rng, 1, 9)])
     expected = reference.cosine_topk_batched(queries, passages, 125)
-    assert_same_topk(search(queries, passages, 125, vnni=vnni), expected)
+    assert_same_topk(search(queries, passages, 125, way), expected)
 
 
-def test_one_rounding_apart_is_not_a_tie(vnni):
+def test_one_rounding_apart_is_not_a_tie(way):
     passages = np.ones((400, 16), np.float32)
     step = np.finfo(np.float32).epsneg
     passages[:, 0] = np.float32(0.5) + np.arange(400, dtype=np.float32) * step
     queries = np.eye(16, dtype=np.float32)[:1]
     expected = reference.cosine_topk_batched(queries, passages, 300)
-    assert_same_topk(search(queries, passages, 300, vnni=vnni), expected)
+    assert_same_topk(search(queries, passages, 300, way), expected)
 
 
-def test_largest_sums_do_not_overflow(vnni):
+def test_largest_sums_do_not_overflow(way):
     """Codes of ±127 in every one of many columns: nothing may saturate or wrap."""
     signs = np.sign(rows(np.random.default_rng(5), 70, 20_000))
     passages = np.concatenate([signs, -signs])
     queries = passages[[0, 75]].copy()
     expected = _core.cosine_topk(queries, passages, 140)[:2]
-    assert_same_topk(search(queries, passages, 140, vnni=vnni), expected)
+    assert_same_topk(search(queries, passages, 140, way), expected)
     assert expected[1][0, 0] == 1
     assert expected[1][0, -1] == -1
 
@@ -159,12 +180,13 @@ def test_codes_of_any_level_serve_any_other(tmp_path):
         _core.set_simd_level(made_at)
         path = tmp_path / f"{made_at}.npy"
         np.save(path, _core.quantize_passages(passages, norms))
+        four = _core.quantize_passages(passages, norms, 4)
         mapped = np.load(path, mmap_mode="r")
         shifted = np.frombuffer(b"abc" + mapped.tobytes(), np.uint8)[3:]
         for used_at in _core.simd_levels():
             _core.set_simd_level(used_at)
-            for codes in (mapped, shifted):
-                found = _core.quantized_scan(queries, passages, 12, norms, codes)
+            for codes in ((mapped,), (shifted,), (mapped, four)):
+                found = _core.quantized_scan(queries, passages, 12, norms, *codes)
                 assert_same_topk(found[:2], expected)
 
 
@@ -176,70 +198,17 @@ def test_codes_of_any_level_serve_any_other(tmp_path):
     k=st.integers(1, 400),
     stride=st.integers(0, 4),
     capacity=st.sampled_from([0, 1, 40]),
-    kernel=st.sampled_from(KERNELS),
+    way=st.sampled_from(WAYS),
 )
-def test_random_shapes_equal_the_oracle(seed, n, dim, k, stride, capacity, kernel):
+def test_random_shapes_equal_the_oracle(seed, n, dim, k, stride, capacity, way):
     rng = np.random.default_rng(seed)
     make = whole_rows if seed % 2 else rows
     queries, passages = make(rng, 9, dim), make(rng, n, dim)
     k = min(k, n)
-    _core.set_simd_level(kernel[0])
-    options = {"vnni": kernel[1], "sample_stride": stride, "capacity": capacity}
+    _core.set_simd_level(way[0])
+    options = {"sample_stride": stride, "capacity": capacity}
     expected = reference.cosine_topk_batched(queries, passages, k)
-    assert_same_topk(search(queries, passages, k, **options), expected)
-
-
-# ---- CosineIndex ---------------------------------------------------------------------------
-
-
-def test_the_index_gives_the_same_with_either_scan():
-    rng = np.random.default_rng(7)
-    passages = embedding_like(rng, 5_000, 48)
-    by_codes, by_floats = CosineIndex(passages, scan="int8"), CosineIndex(passages, scan="float32")
-    for n_queries, k in ((1, 20), (33, 5), (300, 900)):
-        queries = rows(rng, n_queries, 48)
-        found, expected = by_codes.search(queries, k), by_floats.search(queries, k)
-        np.testing.assert_array_equal(found.indices, expected.indices)
-        np.testing.assert_array_equal(found.similarities, expected.similarities)
-        assert found.diagnostics["scan"] == "int8"
-        assert found.diagnostics["n_rescored"] >= n_queries * k
-        assert 0 <= found.diagnostics["n_repeated"] <= n_queries
-    assert by_codes.scan == by_codes.diagnostics["scan"] == "int8"
-    more = (
-        by_codes.diagnostics["bytes_beside_the_embeddings"]
-        - by_floats.diagnostics["bytes_beside_the_embeddings"]
-    )
-    assert more == (5_000 + -5_000 % 64) * (48 + 8)
-
-
-def test_the_index_reads_a_memory_map(tmp_path):
-    rng = np.random.default_rng(8)
-    passages = rows(rng, 700, 20)
-    np.save(tmp_path / "passages.npy", passages)
-    mapped = np.load(tmp_path / "passages.npy", mmap_mode="r")
-    found = CosineIndex(mapped, scan="int8").search(passages[:3], k=4)
-    assert_same_topk(
-        (found.indices, found.similarities),
-        reference.cosine_topk_batched(passages[:3], passages, 4),
-    )
-
-
-def test_bad_rows_and_too_many_columns_are_named():
-    passages = np.ones((5, 3), np.float32)
-    passages[3, 1] = np.nan
-    with pytest.raises(InputError, match=r"^passage_embeddings: .*NaN in row 3"):
-        CosineIndex(passages, scan="int8")
-    index = CosineIndex(np.ones((5, 3), np.float32), scan="int8")
-    with pytest.raises(InputError, match=r"^query_embeddings: .*NaN in row 3"):
-        index.search(passages, k=1)
-    with pytest.raises(InputError, match=r"^passage_embeddings: expected 1 to 65536 columns"):
-        CosineIndex(np.ones((2, 65_537), np.float32), scan="int8")
-
-
-def test_empty_input():
-    none, some = np.empty((0, 3), np.float32), np.ones((4, 3), np.float32)
-    assert CosineIndex(some, scan="int8").search(none, k=2).indices.shape == (0, 2)
-    assert CosineIndex(none, scan="int8").search(some, k=2).indices.shape == (4, 0)
+    assert_same_topk(search(queries, passages, k, way[1:], **options), expected)
 
 
 SOME = np.ones((4, 3), np.float32)
@@ -260,8 +229,9 @@ CODES = _core.quantize_passages(SOME, NORMS)
         ((SOME, SOME, 1, NORMS * np.nan, CODES), "inverse_norms: expected positive .* got nan in"),
         ((SOME, SOME, 1, NORMS, CODES[1:]), "codes: expected 1024 bytes, .* got 1023"),
         ((SOME, SOME, 1, NORMS, CODES.view("i1")), "codes: expected dtype uint8"),
-        ((SOME, SOME, 1, NORMS, CODES, True, -1), "sample_stride: expected 0 .* got -1"),
-        ((SOME, SOME, 1, NORMS, CODES, True, 0, -1), "capacity: expected 0 .* got -1"),
+        ((SOME, SOME, 1, NORMS, CODES, CODES), "four_bits: expected 768 bytes, .* got 1024"),
+        ((SOME, SOME, 1, NORMS, CODES, None, True, -1), "sample_stride: expected 0 .* got -1"),
+        ((SOME, SOME, 1, NORMS, CODES, None, True, 0, -1), "capacity: expected 0 .* got -1"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, words):

@@ -135,11 +135,11 @@ def test_a_memory_mapped_corpus_is_searched_where_it_lies(tmp_path):
     np.testing.assert_array_equal(found.similarities, expected.similarities)
 
 
-def test_a_scan_to_come_is_refused_with_those_that_are():
+def test_an_unknown_scan_is_refused_with_those_that_are():
     with pytest.raises(InputError) as caught:
-        CosineIndex(np.eye(2, dtype=np.float32), scan="int4")
+        CosineIndex(np.eye(2, dtype=np.float32), scan="int2")
     assert str(caught.value) == (
-        "scan: expected a scan that is built: auto, float32, int8, got 'int4', not built yet"
+        "scan: expected 'auto' or 'float32' or 'int8' or 'int4', got 'int2'"
     )
 
 

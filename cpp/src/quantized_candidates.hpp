@@ -44,6 +44,20 @@ class QuantizedCandidates {
     [[nodiscard]] std::uint32_t row(std::int64_t number) const { return rows_[at(number)]; }
     void clear() { count_ = 0; }
 
+    // The rank-th largest value; `values` is scratch.
+    [[nodiscard]] float nth_value(std::int64_t rank, std::vector<float>& values) const {
+        values.assign(values_.begin(), values_.begin() + count_);
+        return nth_largest(values, rank);
+    }
+
+    // Moves to the end of `rows` the rows of the candidates with a value of at least `least`.
+    void take_from(float least, std::vector<std::uint32_t>& rows) {
+        for (std::int64_t number = 0; number < count_; ++number) {
+            if (values_[at(number)] >= least) rows.push_back(rows_[at(number)]);
+        }
+        keep_if([least](float value, float) { return value < least; });
+    }
+
     // Keeps, in their order, the candidates for which keep(value, residual) holds.
     template <typename Keep>
     void keep_if(Keep keep) {

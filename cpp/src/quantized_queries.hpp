@@ -32,13 +32,17 @@ struct UnitCodes {
 };
 
 // Codes of a row scaled to unit norm. `codes` has room for 16 more than dim; `limit` at most 127.
+// Where it is small, large elements may be clipped.
 inline UnitCodes quantize_unit_row(const kernels::QuantizedScanKernels& kernels, const float* row,
                                    std::int64_t dim, double inverse_norm, int limit,
                                    std::int8_t* codes) {
+    constexpr int kFewCodes = 16;
     double step = 0;     // of the unit row
     double squared = 0;  // of the difference
     if (inverse_norm >= kSmallestPlainInverseNorm && inverse_norm <= kLargestPlainInverseNorm) {
-        const kernels::QuantizedRow quantized = kernels.quantize(row, dim, limit, codes);
+        const kernels::QuantizedRow quantized =
+            limit < kFewCodes ? kernels.quantize_clipped(row, dim, limit, codes)
+                              : kernels.quantize(row, dim, limit, codes);
         step = static_cast<double>(quantized.step) * inverse_norm;
         const std::int64_t lanes = kernels.error_lanes;
         const std::int64_t parts = dim / lanes + 2 + 2 * lanes;
@@ -69,28 +73,28 @@ class QuantizedQueries {
     struct Group {
         std::int64_t first_query;
         int n_queries;
-        const std::int32_t* words;   // [n_steps, n_queries]
+        const std::int32_t* words;   // [n_words, n_queries]
         const std::int32_t* starts;  // [n_queries]
     };
 
     // The queries with the given numbers, in that order; `inverse_norms` of all queries.
     QuantizedQueries(MatrixView<const float> queries, std::span<const std::int64_t> numbers,
-                     std::span<const double> inverse_norms, std::int64_t n_steps,
+                     std::span<const double> inverse_norms, std::int64_t n_words,
                      const kernels::QuantizedScanKernels& kernels)
-        : dim_(queries.n_columns), n_steps_(n_steps), numbers_(numbers.begin(), numbers.end()) {
+        : dim_(queries.n_columns), n_words_(n_words), numbers_(numbers.begin(), numbers.end()) {
         const std::size_t count = numbers.size();
         rows_.resize(count * static_cast<std::size_t>(dim_));
-        words_.resize(count * static_cast<std::size_t>(n_steps));
+        words_.resize(count * static_cast<std::size_t>(n_words));
         starts_.resize(count);
         RowReader<float> reader(queries);
         const auto most = static_cast<std::size_t>(kernels.n_queries);
         const std::size_t n_groups = (count + most - 1) / most;
-        std::vector<std::int8_t> codes(static_cast<std::size_t>(4 * n_steps + 16));
+        std::vector<std::int8_t> codes(static_cast<std::size_t>(4 * n_words + 16));
         for (std::size_t group = 0; group < n_groups; ++group) {
             // Even sizes: a last group of one query would cost as much as one of several.
             const std::size_t first = count * group / n_groups;
             const std::size_t end = count * (group + 1) / n_groups;
-            std::int32_t* words = words_.data() + first * static_cast<std::size_t>(n_steps);
+            std::int32_t* words = words_.data() + first * static_cast<std::size_t>(n_words);
             for (std::size_t query = first; query < end; ++query) {
                 const std::int64_t number = numbers[query];
                 inverse_.push_back(inverse_norms[static_cast<std::size_t>(number)]);
@@ -130,13 +134,13 @@ class QuantizedQueries {
     static std::size_t at(std::int64_t query) { return static_cast<std::size_t>(query); }
 
     void pack(const std::int8_t* codes, std::int32_t* words, std::int64_t stride) const {
-        for (std::int64_t step = 0; step < n_steps_; ++step) {
-            std::memcpy(words + step * stride, codes + 4 * step, sizeof(std::int32_t));
+        for (std::int64_t word = 0; word < n_words_; ++word) {
+            std::memcpy(words + word * stride, codes + 4 * word, sizeof(std::int32_t));
         }
     }
 
     std::int64_t dim_;
-    std::int64_t n_steps_;
+    std::int64_t n_words_;
     std::vector<std::int64_t> numbers_;
     std::vector<float> rows_;
     std::vector<std::int32_t> words_;

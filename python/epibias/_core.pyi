@@ -24,16 +24,27 @@ def cosine_topk(
     inverse_norms: Float64Array | None = None,
     tile_rows: int = 0,
 ) -> tuple[Int64Array, Float32Array, int]: ...
-def quantize_passages(passages: Float32Array, inverse_norms: Float64Array) -> NDArray[np.uint8]: ...
+def quantized_size(n_passages: int, dim: int, bits: int) -> int: ...
+def quantize_passages(
+    passages: Float32Array, inverse_norms: Float64Array, bits: int = 8
+) -> NDArray[np.uint8]: ...
 def quantized_scan(
     queries: Float32Array,
     passages: Float32Array,
     k: int,
     inverse_norms: Float64Array,
     codes: NDArray[np.uint8],
+    four_bits: NDArray[np.uint8] | None = None,
     vnni: bool = True,
     sample_stride: int = 0,
     capacity: int = 0,
+) -> tuple[Int64Array, Float32Array, int, int]: ...
+def quantized_scan_once(
+    queries: Float32Array,
+    passages: Float32Array,
+    k: int,
+    inverse_norms: Float64Array,
+    vnni: bool = True,
 ) -> tuple[Int64Array, Float32Array, int, int]: ...
 def polarization_axis(
     anchors: Float32Array,

@@ -48,12 +48,22 @@ std::vector<double> norms_of(const Matrix& rows) {
     return norms;
 }
 
-std::vector<std::uint8_t> codes_of(const Matrix& passages, const std::vector<double>& norms) {
-    const std::int64_t size = epibias::quantized_size(passages.n_rows(), passages.n_columns());
+std::vector<std::uint8_t> codes_of(const Matrix& passages, const std::vector<double>& norms,
+                                   int bits) {
+    const std::int64_t size =
+        epibias::quantized_size(passages.n_rows(), passages.n_columns(), bits);
     std::vector<std::uint8_t> codes(static_cast<std::size_t>(size));
-    epibias::quantize_passages(passages.view(), norms, codes);
+    epibias::quantize_passages(passages.view(), norms, bits, codes);
     return codes;
 }
+
+// Which codes a search goes through.
+enum class Codes { kEight, kFourFirst, kOnce };
+
+struct Way {
+    QuantizedScanOptions options = {};
+    Codes codes = Codes::kEight;
+};
 
 Answer expected(const Matrix& queries, const Matrix& passages, std::int64_t k) {
     Answer answer(queries.n_rows(), k);
@@ -63,45 +73,55 @@ Answer expected(const Matrix& queries, const Matrix& passages, std::int64_t k) {
     return answer;
 }
 
-Answer found(const Matrix& queries, const Matrix& passages, std::int64_t k,
-             const QuantizedScanOptions& options = {},
+Answer found(const Matrix& queries, const Matrix& passages, std::int64_t k, const Way& way = {},
              epibias::QuantizedScanCounts* counts = nullptr) {
     const auto norms = norms_of(passages);
-    const auto codes = codes_of(passages, norms);
     Answer answer(queries.n_rows(), k);
-    const auto counted =
-        epibias::quantized_scan(queries.view(), passages.view(), k, norms, codes,
-                                {answer.indices.data(), queries.n_rows(), k},
-                                {answer.similarities.data(), queries.n_rows(), k}, options);
+    const epibias::MatrixView<std::int64_t> indices{answer.indices.data(), queries.n_rows(), k};
+    const epibias::MatrixView<float> similarities{answer.similarities.data(), queries.n_rows(), k};
+    epibias::QuantizedScanCounts counted;
+    if (way.codes == Codes::kOnce) {
+        counted = epibias::quantized_scan_once(queries.view(), passages.view(), k, norms, indices,
+                                               similarities, way.options);
+    } else {
+        const auto eight = codes_of(passages, norms, 8);
+        std::vector<std::uint8_t> four;
+        if (way.codes == Codes::kFourFirst) four = codes_of(passages, norms, 4);
+        counted = epibias::quantized_scan(queries.view(), passages.view(), k, norms, {eight, four},
+                                          indices, similarities, way.options);
+    }
     CHECK(counted.n_rescored >= queries.n_rows() * k);
     if (counts != nullptr) *counts = counted;
     return answer;
 }
 
 std::string message(const Matrix& queries, const Matrix& passages, std::int64_t k,
-                    const QuantizedScanOptions& options = {}) {
+                    const Way& way = {}) {
     try {
-        found(queries, passages, k, options);
+        found(queries, passages, k, way);
     } catch (const std::invalid_argument& error) {
         return error.what();
     }
     return "no error";
 }
 
-// At every level, and at AVX-512 with and without VNNI.
+// At every level, at AVX-512 with and without VNNI, and through all codes.
 template <typename Test>
-void at_every_kernel(Test test) {
+void in_every_way(Test test) {
     at_every_level([&](const std::string& level) {
         CAPTURE(level);
-        test(QuantizedScanOptions{});
-        if (level == "avx512") test(QuantizedScanOptions{.vnni = false});
+        for (const Codes codes : {Codes::kEight, Codes::kFourFirst, Codes::kOnce}) {
+            CAPTURE(static_cast<int>(codes));
+            test(Way{.codes = codes});
+            if (level == "avx512") test(Way{.options = {.vnni = false}, .codes = codes});
+        }
     });
 }
 
 }  // namespace
 
 TEST_CASE("quantized_scan equals cosine_topk for every kernel, dim, k and byte offset") {
-    at_every_kernel([](const QuantizedScanOptions& options) {
+    in_every_way([](const Way& way) {
         for (const std::int64_t dim : {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 97, 384}) {
             CAPTURE(dim);
             const auto offset = static_cast<std::size_t>(dim % 5);
@@ -109,7 +129,7 @@ TEST_CASE("quantized_scan equals cosine_topk for every kernel, dim, k and byte o
             for (const std::int64_t n_queries : {1, 3, 13}) {
                 const Matrix queries = random_matrix(n_queries, dim, 1, offset);
                 for (const std::int64_t k : {1, 5, 150}) {
-                    CHECK(found(queries, passages, k, options) == expected(queries, passages, k));
+                    CHECK(found(queries, passages, k, way) == expected(queries, passages, k));
                 }
             }
         }
@@ -121,15 +141,15 @@ TEST_CASE("quantized_scan: any sample, capacity and thread count give the same a
     const Matrix passages = integer_matrix(3000, 6, 4);  // full of exact ties
     for (const std::int64_t k : {1, 20, 700}) {
         const Answer answer = expected(queries, passages, k);
-        at_every_kernel([&](QuantizedScanOptions options) {
+        in_every_way([&](Way way) {
             for (const std::int64_t stride : {0, 1, 2, 5, 1000}) {
                 for (const std::int64_t capacity : {0, 1, 100}) {
-                    options.sample_stride = stride;
-                    options.capacity = capacity;
-                    options.n_threads = 1 + static_cast<int>(stride % 3);
+                    way.options.sample_stride = stride;
+                    way.options.capacity = capacity;
+                    way.options.n_threads = 1 + static_cast<int>(stride % 3);
                     CAPTURE(stride);
                     CAPTURE(capacity);
-                    CHECK(found(queries, passages, k, options) == answer);
+                    CHECK(found(queries, passages, k, way) == answer);
                 }
             }
         });
@@ -147,11 +167,11 @@ TEST_CASE("a guess that is too high is mended by a second scan") {
         }
     }
     const Answer answer = expected(queries, passages, 400);
-    at_every_kernel([&](QuantizedScanOptions options) {
-        options.sample_stride = 4;
+    in_every_way([&](Way way) {
+        way.options.sample_stride = 4;
         epibias::QuantizedScanCounts counts;
-        CHECK(found(queries, passages, 400, options, &counts) == answer);
-        CHECK(counts.n_repeated == 4);
+        CHECK(found(queries, passages, 400, way, &counts) == answer);
+        if (way.codes == Codes::kEight) CHECK(counts.n_repeated == 4);
     });
 }
 
@@ -168,11 +188,11 @@ TEST_CASE("quantized_scan stays exact when everything must be re-scored") {
     }
     const Answer of_equal = expected(queries, equal, 20);
     const Answer of_ascending = expected(queries, ascending, 20);
-    at_every_kernel([&](QuantizedScanOptions options) {
+    in_every_way([&](Way way) {
         for (const int threads : {1, 2, 3}) {
-            options.n_threads = threads;
-            CHECK(found(queries, equal, 20, options) == of_equal);
-            CHECK(found(queries, ascending, 20, options) == of_ascending);
+            way.options.n_threads = threads;
+            CHECK(found(queries, equal, 20, way) == of_equal);
+            CHECK(found(queries, ascending, 20, way) == of_ascending);
         }
     });
 }
@@ -195,21 +215,19 @@ TEST_CASE("quantized_scan works for norms that float32 cannot square, and for sp
         queries.set(2, i, queries.get(2, i) > 0 ? tiny : -tiny);
     }
     const Answer answer = expected(queries, passages, 110);
-    at_every_kernel([&](const QuantizedScanOptions& options) {
-        CHECK(found(queries, passages, 110, options) == answer);
-    });
+    in_every_way([&](const Way& way) { CHECK(found(queries, passages, 110, way) == answer); });
 }
 
 TEST_CASE("several blocks of queries") {
     const Matrix queries = random_matrix(530, 6, 11);
     const Matrix passages = random_matrix(500, 6, 12);
     CHECK(found(queries, passages, 4) == expected(queries, passages, 4));
-    CHECK(found(queries, passages, 4, {.n_threads = 3}) == expected(queries, passages, 4));
+    CHECK(found(queries, passages, 4, {.options = {.n_threads = 3}}) ==
+          expected(queries, passages, 4));
 }
 
 TEST_CASE("each code says how far it is from its row, and never too little") {
     constexpr std::int64_t kDim = 37;  // stored as 40
-    constexpr std::int64_t kSteps = 10;
     Matrix passages = random_matrix(70, kDim, 13);
     for (std::int64_t i = 0; i < kDim; ++i) {
         passages.set(1, i, passages.get(1, i) * 1e-38F);
@@ -218,30 +236,109 @@ TEST_CASE("each code says how far it is from its row, and never too little") {
     const auto norms = norms_of(passages);
     at_every_level([&](const std::string& level) {
         CAPTURE(level);
-        const auto codes = codes_of(passages, norms);
-        for (std::int64_t row = 0; row < 70; ++row) {
-            const std::uint8_t* group = codes.data() + row / 16 * (kSteps * 64 + 128);
-            float scale = 0;
-            float residual = 0;
-            std::memcpy(&scale, group + kSteps * 64 + row % 16 * 4, 4);
-            std::memcpy(&residual, group + kSteps * 64 + 64 + row % 16 * 4, 4);
-            double squared = 0;
-            for (std::int64_t i = 0; i < 4 * kSteps; ++i) {
-                const int code = group[i / 4 * 64 + row % 16 * 4 + i % 4] - 128;
-                const double unit = i < kDim ? static_cast<double>(passages.get(row, i)) *
-                                                   norms[static_cast<std::size_t>(row)]
-                                             : 0.0;
-                const double error = unit - static_cast<double>(scale) * code;
-                squared += error * error;
-                CHECK(std::abs(code) <= 127);
+        for (const int bits : {8, 4}) {
+            CAPTURE(bits);
+            const std::int64_t n_steps = bits == 8 ? 10 : 5;
+            const std::int64_t columns = 40 / n_steps;
+            const int most = bits == 8 ? 127 : 7;
+            const auto codes = codes_of(passages, norms, bits);
+            for (std::int64_t row = 0; row < 70; ++row) {
+                const std::uint8_t* group = codes.data() + row / 16 * (n_steps * 64 + 128);
+                float scale = 0;
+                float residual = 0;
+                std::memcpy(&scale, group + n_steps * 64 + row % 16 * 4, 4);
+                std::memcpy(&residual, group + n_steps * 64 + 64 + row % 16 * 4, 4);
+                double squared = 0;
+                for (std::int64_t i = 0; i < 40; ++i) {
+                    const std::int64_t place = i % columns;
+                    const int byte = group[i / columns * 64 + row % 16 * 4 + place % 4];
+                    const int code = bits == 8   ? byte - 128
+                                     : place < 4 ? byte % 16 - 8
+                                                 : byte / 16 - 8;
+                    const double unit = i < kDim ? static_cast<double>(passages.get(row, i)) *
+                                                       norms[static_cast<std::size_t>(row)]
+                                                 : 0.0;
+                    const double error = unit - static_cast<double>(scale) * code;
+                    squared += error * error;
+                    CHECK(std::abs(code) <= most);
+                }
+                CHECK(std::sqrt(squared) <= static_cast<double>(residual));
+                CHECK(static_cast<double>(residual) <= std::sqrt(squared) * 1.001 + 2e-6);
             }
-            CHECK(std::sqrt(squared) <= static_cast<double>(residual));
-            CHECK(static_cast<double>(residual) <= std::sqrt(squared) * 1.001 + 2e-6);
+            float padding = 0;
+            std::memcpy(&padding, codes.data() + 4 * (n_steps * 64 + 128) + n_steps * 64 + 64 + 24,
+                        4);
+            CHECK(std::isnan(padding));
         }
-        float padding = 0;
-        std::memcpy(&padding, codes.data() + 4 * (kSteps * 64 + 128) + kSteps * 64 + 64 + 24, 4);
-        CHECK(std::isnan(padding));
     });
+}
+
+TEST_CASE("few bits are spent where most of the row is: one large element is clipped") {
+    constexpr std::int64_t kDim = 384;
+    Matrix passages = random_matrix(64, kDim, 17);
+    for (std::int64_t row = 0; row < 64; ++row) passages.set(row, row, 6.0F);
+    const auto norms = norms_of(passages);
+    at_every_level([&](const std::string& level) {
+        CAPTURE(level);
+        const auto codes = codes_of(passages, norms, 4);
+        for (std::int64_t row = 0; row < 64; ++row) {
+            constexpr std::int64_t kLines = kDim / 8 * 64;
+            float residual = 0;
+            std::memcpy(&residual,
+                        codes.data() + row / 16 * (kLines + 128) + kLines + 64 + row % 16 * 4, 4);
+            // Without clipping a step is 6/7, and its rounding errors 0.25 * sqrt(dim) in all.
+            CHECK(static_cast<double>(residual) <
+                  0.22 * std::sqrt(384.0) * norms[static_cast<std::size_t>(row)]);
+        }
+    });
+}
+
+TEST_CASE("codes of whole tiles can be made piece by piece") {
+    const Matrix passages = random_matrix(200, 21, 18);
+    const auto norms = norms_of(passages);
+    for (const int bits : {8, 4}) {
+        std::vector<std::uint8_t> joined;
+        for (const std::int64_t start : {0, 64, 192}) {
+            const std::int64_t end = start == 0 ? 64 : start == 64 ? 192 : 200;
+            Matrix piece(end - start, 21);
+            for (std::int64_t row = start; row < end; ++row) {
+                for (std::int64_t i = 0; i < 21; ++i) {
+                    piece.set(row - start, i, passages.get(row, i));
+                }
+            }
+            const auto codes = codes_of(piece, norms_of(piece), bits);
+            joined.insert(joined.end(), codes.begin(), codes.end());
+        }
+        CHECK(joined == codes_of(passages, norms, bits));
+    }
+}
+
+TEST_CASE("4 bits give up where they leave too much, and 8 bits answer") {
+    const Matrix queries = random_matrix(1, 64, 19);
+    Matrix passages = random_matrix(30000, 64, 20);
+    for (std::int64_t row = 0; row < 30000; ++row) {  // differ by less than 4 bits can tell
+        for (std::int64_t i = 0; i < 64; ++i) {
+            passages.set(row, i, queries.get(0, i) + 0.3F * passages.get(row, i));
+        }
+    }
+    const Answer answer = expected(queries, passages, 5);
+    epibias::QuantizedScanCounts counts;
+    CHECK(found(queries, passages, 5, {.codes = Codes::kFourFirst}, &counts) == answer);
+    CHECK(counts.n_repeated == 1);
+    CHECK(counts.n_rescored < 3000);
+}
+
+TEST_CASE("without codes at hand: several chunks, blocks and threads") {
+    const Matrix queries = random_matrix(300, 260, 21);
+    Matrix passages = random_matrix(40000, 260, 22);  // three chunks
+    for (std::int64_t row = 0; row < 40000; row += 9) passages.copy_row(row / 5, row);
+    for (const std::int64_t k : {1, 30}) {
+        const Answer answer = expected(queries, passages, k);
+        for (const int threads : {1, 3}) {
+            const Way way{.options = {.n_threads = threads}, .codes = Codes::kOnce};
+            CHECK(found(queries, passages, k, way) == answer);
+        }
+    }
 }
 
 TEST_CASE("quantized_scan refuses what it cannot answer, and names it") {
@@ -254,22 +351,24 @@ TEST_CASE("quantized_scan refuses what it cannot answer, and names it") {
     CHECK(message(Matrix(0, 4), passages, 2) == "no error");
     CHECK(message(random_matrix(2, 5, 1), passages, 1) ==
           "queries: expected rows of dim 4, as the passages have, got dim 5");
-    CHECK(message(queries, passages, 1, {.sample_stride = -1}) ==
+    CHECK(message(queries, passages, 1, {.options = {.sample_stride = -1}}) ==
           "sample_stride: expected 0 (automatic) or more, got -1");
-    CHECK(message(queries, passages, 1, {.capacity = -2}) ==
+    CHECK(message(queries, passages, 1, {.options = {.capacity = -2}}) ==
           "capacity: expected 0 (automatic) or more, got -2");
     Matrix bad = random_matrix(5, 4, 16);
     bad.set(4, 3, -std::numeric_limits<float>::infinity());
     CHECK(message(bad, random_matrix(9, 4, 17), 1) ==
           "queries: expected finite rows of non-zero norm, got Inf in row 4");
     CHECK_THROWS_WITH_AS(
-        static_cast<void>(epibias::quantized_size(3, epibias::kLargestQuantizedDim + 1)),
-        "passages: expected 1 to 65536 columns for a scan of 8 bits, got 65537",
+        static_cast<void>(epibias::quantized_size(3, epibias::kLargestQuantizedDim + 1, 8)),
+        "passages: expected 1 to 65536 columns for a scan of codes, got 65537",
         std::invalid_argument);
     std::vector<double> norms = norms_of(passages);
-    std::vector<std::uint8_t> codes(static_cast<std::size_t>(epibias::quantized_size(3, 4)));
+    std::vector<std::uint8_t> codes(static_cast<std::size_t>(epibias::quantized_size(3, 4, 8)));
     norms[1] = 0;
-    CHECK_THROWS_WITH_AS(epibias::quantize_passages(passages.view(), norms, codes),
+    CHECK_THROWS_WITH_AS(epibias::quantize_passages(passages.view(), norms, 8, codes),
                          "inverse_norms: expected positive finite numbers, got 0 in row 1",
                          std::invalid_argument);
+    CHECK_THROWS_WITH_AS(static_cast<void>(epibias::quantized_size(3, 4, 6)),
+                         "bits: expected 8 or 4, got 6", std::invalid_argument);
 }

@@ -20,6 +20,10 @@ struct Lanes256 {
     static Codes load(const std::uint8_t* at) {
         return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
     }
+    static Codes low_halves(Codes codes) { return _mm256_and_si256(codes, _mm256_set1_epi8(15)); }
+    static Codes high_halves(Codes codes) {
+        return _mm256_and_si256(_mm256_srli_epi16(codes, 4), _mm256_set1_epi8(15));
+    }
     static Codes repeat(std::int32_t word) { return _mm256_set1_epi32(word); }
     static Sums add_products(Sums sums, Codes codes, Codes query) {
         const __m256i pairs = _mm256_maddubs_epi16(codes, query);
@@ -51,12 +55,25 @@ struct Lanes256 {
 
 namespace avx2 {
 const QuantizedScanKernels kQuantizedScan = {
+    .code_limit = 127,
     .query_limit = 63,
     .code_offset = 128,
     .n_queries = 4,
     .error_lanes = 8,
     .quantize = quantize<Lanes256>,
-    .sum_tile = sum_tile<Lanes256, 2, 4>,
+    .quantize_clipped = quantize_clipped<Lanes256>,
+    .sum_tile = sum_tile<EightBits<Lanes256>, 2, 4>,
+    .collect = collect<Lanes256>,
+};
+const QuantizedScanKernels kQuantizedScanFourBits = {
+    .code_limit = 7,
+    .query_limit = 127,
+    .code_offset = 8,
+    .n_queries = 4,
+    .error_lanes = 8,
+    .quantize = quantize<Lanes256>,
+    .quantize_clipped = quantize_clipped<Lanes256>,
+    .sum_tile = sum_tile<FourBits<Lanes256>, 2, 4>,
     .collect = collect<Lanes256>,
 };
 }  // namespace avx2

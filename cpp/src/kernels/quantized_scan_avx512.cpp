@@ -16,12 +16,25 @@ struct Lanes512 : SharedLanes512 {
 
 namespace avx512 {
 const QuantizedScanKernels kQuantizedScan = {
+    .code_limit = 127,
     .query_limit = 63,
     .code_offset = 128,
     .n_queries = 5,
     .error_lanes = 16,
     .quantize = quantize<Lanes512>,
-    .sum_tile = sum_tile<Lanes512, 4, 5>,
+    .quantize_clipped = quantize_clipped<Lanes512>,
+    .sum_tile = sum_tile<EightBits<Lanes512>, 4, 5>,
+    .collect = collect<Lanes512>,
+};
+const QuantizedScanKernels kQuantizedScanFourBits = {
+    .code_limit = 7,
+    .query_limit = 127,
+    .code_offset = 8,
+    .n_queries = 4,
+    .error_lanes = 16,
+    .quantize = quantize<Lanes512>,
+    .quantize_clipped = quantize_clipped<Lanes512>,
+    .sum_tile = sum_tile<FourBits<Lanes512>, 4, 4>,
     .collect = collect<Lanes512>,
 };
 }  // namespace avx512

@@ -15,12 +15,25 @@ struct LanesVnni : SharedLanes512 {
 
 namespace avx512_vnni {
 const QuantizedScanKernels kQuantizedScan = {
+    .code_limit = 127,
     .query_limit = 127,
     .code_offset = 128,
     .n_queries = 6,
     .error_lanes = 16,
     .quantize = quantize<LanesVnni>,
-    .sum_tile = sum_tile<LanesVnni, 4, 6>,
+    .quantize_clipped = quantize_clipped<LanesVnni>,
+    .sum_tile = sum_tile<EightBits<LanesVnni>, 4, 6>,
+    .collect = collect<LanesVnni>,
+};
+const QuantizedScanKernels kQuantizedScanFourBits = {
+    .code_limit = 7,
+    .query_limit = 127,
+    .code_offset = 8,
+    .n_queries = 4,
+    .error_lanes = 16,
+    .quantize = quantize<LanesVnni>,
+    .quantize_clipped = quantize_clipped<LanesVnni>,
+    .sum_tile = sum_tile<FourBits<LanesVnni>, 4, 4>,
     .collect = collect<LanesVnni>,
 };
 }  // namespace avx512_vnni

@@ -5,8 +5,9 @@
 //
 // Lanes has: kWidth; Floats, Integers, Bytes, vectors of kWidth elements in the notation of GCC and
 // Clang; take(sums, scales, residuals, filter, row, out), which appends what passes of kWidth rows.
-// For sum_rows also: Sums, a register of int32; zero_based(start), load(codes),
-// repeat(word), add_products(sums, codes, query), store(at, sums).
+// For sum_rows also: Sums, a register of int32; zero_based(start), load(codes), low_halves(codes)
+// and high_halves(codes) of 4 bits, repeat(word), add_products(sums, codes, query),
+// store(at, sums).
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,20 @@ class NextLines {
 
 constexpr std::int64_t kStepsPerBurst = 4;
 
+// How a line is read: as one word of a query's columns after the other.
+template <typename Lanes>
+struct EightBits : Lanes {
+    static constexpr int kWords = 1;
+    static auto word(typename Lanes::Codes line, int /*number*/) { return line; }
+};
+template <typename Lanes>
+struct FourBits : Lanes {
+    static constexpr int kWords = 2;
+    static auto word(typename Lanes::Codes line, int number) {
+        return number == 0 ? Lanes::low_halves(line) : Lanes::high_halves(line);
+    }
+};
+
 // Register tile: kVectors registers of rows x kQueries queries, all of dim summed in registers. Not
 // inlined: GCC spills the sums when it sees more code around them.
 template <typename Lanes, int kVectors, int kQueries>
@@ -58,15 +73,22 @@ __attribute__((noinline)) void sum_rows(const std::uint8_t* const* groups, std::
         next.fetch_some();
         const std::int64_t end = step + kStepsPerBurst < n_steps ? step + kStepsPerBurst : n_steps;
         for (; step < end; ++step) {
-            typename Lanes::Codes codes[kVectors];
+            typename Lanes::Codes lines[kVectors];
 #pragma GCC unroll 8
-            for (int v = 0; v < kVectors; ++v) codes[v] = Lanes::load(at[v] + step * kStepBytes);
+            for (int v = 0; v < kVectors; ++v) lines[v] = Lanes::load(at[v] + step * kStepBytes);
+#pragma GCC unroll 2
+            for (int word = 0; word < Lanes::kWords; ++word) {
+                typename Lanes::Codes codes[kVectors];
 #pragma GCC unroll 8
-            for (int query = 0; query < kQueries; ++query) {
-                const auto wanted = Lanes::repeat(words[step * kQueries + query]);
+                for (int v = 0; v < kVectors; ++v) codes[v] = Lanes::word(lines[v], word);
+                const std::int32_t* row = words + (step * Lanes::kWords + word) * kQueries;
 #pragma GCC unroll 8
-                for (int v = 0; v < kVectors; ++v) {
-                    acc[query][v] = Lanes::add_products(acc[query][v], codes[v], wanted);
+                for (int query = 0; query < kQueries; ++query) {
+                    const auto wanted = Lanes::repeat(row[query]);
+#pragma GCC unroll 8
+                    for (int v = 0; v < kVectors; ++v) {
+                        acc[query][v] = Lanes::add_products(acc[query][v], codes[v], wanted);
+                    }
                 }
             }
         }
@@ -143,6 +165,13 @@ Vector load_from(const void* at) {
     return vector;
 }
 
+template <typename Floats>
+Floats clipped(Floats values, float limit) {
+    const Floats most = Floats{} + limit;
+    values = values > most ? most : values;
+    return values < -most ? -most : values;
+}
+
 // Vectors of a row; the last one is filled up with zeros, whose codes are zero.
 template <typename Lanes, typename Use>
 void for_each_vector(const float* row, std::int64_t dim, Use use) {
@@ -157,7 +186,7 @@ void for_each_vector(const float* row, std::int64_t dim, Use use) {
 }
 
 template <typename Lanes>
-QuantizedRow quantize(const float* row, std::int64_t dim, int limit, std::int8_t* codes) {
+float largest_magnitude(const float* row, std::int64_t dim) {
     using Floats = Lanes::Floats;
     using Integers = Lanes::Integers;
     Integers most{};  // the bits of non-negative floats are in the order of the floats
@@ -169,24 +198,73 @@ QuantizedRow quantize(const float* row, std::int64_t dim, int limit, std::int8_t
     for (int lane = 0; lane < Lanes::kWidth; ++lane) {
         largest_bits = most[lane] > largest_bits ? most[lane] : largest_bits;
     }
-    const auto largest = load_from<float>(&largest_bits);
-    const float step = largest / static_cast<float>(limit);
-    const float inverse_step = static_cast<float>(limit) / largest;
-    // Adding 1.5 * 2^23 rounds to the nearest integer, which then stands in the low bits.
-    constexpr float kRounder = 12582912.0F;
-    constexpr std::int32_t kRounderBits = 0x4B400000;
+    return load_from<float>(&largest_bits);
+}
+
+template <typename Lanes>
+float sum_lanes(typename Lanes::Floats values) {
+    float sum = 0;
+    for (int lane = 0; lane < Lanes::kWidth; ++lane) sum += values[lane];
+    return sum;
+}
+
+// Adding 1.5 * 2^23 rounds to the nearest integer, which then stands in the low bits.
+constexpr float kRounder = 12582912.0F;
+constexpr std::int32_t kRounderBits = 0x4B400000;
+
+// Codes: each value times inverse_step, at most `limit`, rounded; a code stands for so many `step`.
+template <typename Lanes>
+QuantizedRow write_codes(const float* row, std::int64_t dim, float inverse_step, float step,
+                         float limit, std::int8_t* codes) {
+    using Floats = Lanes::Floats;
+    using Integers = Lanes::Integers;
     Floats squared{};
     for_each_vector<Lanes>(row, dim, [&](Floats values, std::int64_t i) {
-        const Floats shifted = values * inverse_step + kRounder;
+        const Floats shifted = clipped<Floats>(values * inverse_step, limit) + kRounder;
         const auto whole = load_from<Integers>(&shifted) - kRounderBits;
         const Floats error = values - (shifted - kRounder) * step;
         squared += error * error;
         const auto narrow = __builtin_convertvector(whole, typename Lanes::Bytes);
         __builtin_memcpy(codes + i, &narrow, sizeof narrow);
     });
-    float sum = 0;
-    for (int lane = 0; lane < Lanes::kWidth; ++lane) sum += squared[lane];
-    return {step, sum};
+    return {step, sum_lanes<Lanes>(squared)};
+}
+
+template <typename Lanes>
+QuantizedRow quantize(const float* row, std::int64_t dim, int limit, std::int8_t* codes) {
+    const auto most = static_cast<float>(limit);
+    const float largest = largest_magnitude<Lanes>(row, dim);
+    return write_codes<Lanes>(row, dim, most / largest, largest / most, most, codes);
+}
+
+template <typename Lanes>
+QuantizedRow quantize_clipped(const float* row, std::int64_t dim, int limit, std::int8_t* codes) {
+    using Floats = Lanes::Floats;
+    const auto most = static_cast<float>(limit);
+    const float largest = largest_magnitude<Lanes>(row, dim);
+    float best_fit = 0;
+    float best_inverse = most / largest;
+    float best_step = largest / most;
+    constexpr float kShares[] = {1.0F, 0.88F, 0.77F, 0.68F, 0.6F, 0.52F, 0.45F};
+    for (const float share : kShares) {
+        const float inverse_step = most / (largest * share);
+        Floats products{};
+        Floats squares{};
+        for_each_vector<Lanes>(row, dim, [&](Floats values, std::int64_t) {
+            const Floats code = clipped<Floats>(values * inverse_step, most) + kRounder - kRounder;
+            products += code * values;
+            squares += code * code;
+        });
+        // step = <row, codes> / <codes, codes> leaves |row|^2 - <row, codes>^2 / <codes, codes>.
+        const float product = sum_lanes<Lanes>(products);
+        const float step = product / sum_lanes<Lanes>(squares);
+        if (product * step > best_fit) {
+            best_fit = product * step;
+            best_inverse = inverse_step;
+            best_step = step;
+        }
+    }
+    return write_codes<Lanes>(row, dim, best_inverse, best_step, most, codes);
 }
 
 }  // namespace

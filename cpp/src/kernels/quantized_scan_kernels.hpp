@@ -11,7 +11,7 @@ namespace epibias::kernels {
 inline constexpr std::int64_t kGroupRows = 16;  // rows of one record of codes
 inline constexpr std::int64_t kTileGroups = 4;
 inline constexpr std::int64_t kTileRows = kTileGroups * kGroupRows;
-inline constexpr std::int64_t kStepBytes = 64;  // four columns of a group
+inline constexpr std::int64_t kStepBytes = 64;  // four columns of a group; eight in 4 bits
 inline constexpr std::int64_t kScaleBytes = 64;
 inline constexpr std::int64_t kGroupTail = 2 * kScaleBytes;  // scales and residuals
 
@@ -45,14 +45,21 @@ struct QuantizedRow {
 };
 
 struct QuantizedScanKernels {
+    int code_limit;   // largest code of a passage
     int query_limit;  // largest code of a query that sum_tile takes
     int code_offset;  // the sums are of codes + code_offset: `starts` take it off again
     int n_queries;    // of a register tile
     int error_lanes;  // squared_error is summed in so many parts
 
-    // Codes of a row whose largest element is normal, in [-limit, limit].
+    // Codes of a row whose largest element is normal, in [-limit, limit]; the largest element has
+    // the largest code.
     QuantizedRow (*quantize)(const float* row, std::int64_t dim, int limit, std::int8_t* codes);
-    // Products of all rows of a tile with 1 … n_queries queries, exactly. words [n_steps,
+    // The same, but larger elements may be clipped where that makes the error smaller, and the step
+    // is the one that fits the codes best. For few bits: there the largest element costs all others
+    // their precision.
+    QuantizedRow (*quantize_clipped)(const float* row, std::int64_t dim, int limit,
+                                     std::int8_t* codes);
+    // Products of all rows of a tile with 1 … n_queries queries, exactly. words [n_words,
     // n_queries]: the codes of four columns of a query; starts [n_queries]; sums [n_queries, 64].
     void (*sum_tile)(const QuantizedTile& tile, const std::int32_t* words,
                      const std::int32_t* starts, int n_queries, std::int32_t* sums);
@@ -63,18 +70,22 @@ struct QuantizedScanKernels {
 
 namespace scalar {
 extern const QuantizedScanKernels kQuantizedScan;
-}
+extern const QuantizedScanKernels kQuantizedScanFourBits;
+}  // namespace scalar
 namespace avx2 {
 extern const QuantizedScanKernels kQuantizedScan;
-}
+extern const QuantizedScanKernels kQuantizedScanFourBits;
+}  // namespace avx2
 namespace avx512 {
 extern const QuantizedScanKernels kQuantizedScan;
-}
+extern const QuantizedScanKernels kQuantizedScanFourBits;
+}  // namespace avx512
 namespace avx512_vnni {
 extern const QuantizedScanKernels kQuantizedScan;
-}
+extern const QuantizedScanKernels kQuantizedScanFourBits;
+}  // namespace avx512_vnni
 
-// The table of the active level; `vnni` false does without it.
-const QuantizedScanKernels& quantized_scan_kernels(bool vnni);
+// The table of the active level for codes of 8 or 4 bits; `vnni` false does without it.
+const QuantizedScanKernels& quantized_scan_kernels(int bits, bool vnni);
 
 }  // namespace epibias::kernels

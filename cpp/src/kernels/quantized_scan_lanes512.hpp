@@ -19,6 +19,10 @@ struct SharedLanes512 {
 
     static Sums zero_based(std::int32_t start) { return _mm512_set1_epi32(start); }
     static Codes load(const std::uint8_t* at) { return _mm512_loadu_si512(at); }
+    static Codes low_halves(Codes codes) { return _mm512_and_si512(codes, _mm512_set1_epi8(15)); }
+    static Codes high_halves(Codes codes) {
+        return _mm512_and_si512(_mm512_srli_epi16(codes, 4), _mm512_set1_epi8(15));
+    }
     static Codes repeat(std::int32_t word) { return _mm512_set1_epi32(word); }
     static void store(std::int32_t* at, Sums sums) { _mm512_storeu_si512(at, sums); }
 

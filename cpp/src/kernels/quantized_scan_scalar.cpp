@@ -37,10 +37,34 @@ struct Lanes128 {
 
 constexpr std::int64_t kRowPairs = 4;  // two rows of four columns in a vector of eight shorts
 
-// The codes of two rows: stored as codes + 128, so the highest bit is flipped.
-Shorts widen(const std::uint8_t* at) {
-    return __builtin_convertvector(load_from<Codes>(at) ^ static_cast<std::int8_t>(-128), Shorts);
-}
+// The codes of two rows in two successive words of columns.
+struct TwoWords {
+    Shorts first, second;
+};
+
+// 8 bits: a line a word, stored as codes + 128, so the highest bit is flipped.
+struct PortableEightBits {
+    static constexpr std::int64_t kLines = 2;
+    static TwoWords load(const std::uint8_t* at) {
+        const auto widen = [](const std::uint8_t* from) {
+            return __builtin_convertvector(load_from<Codes>(from) ^ static_cast<std::int8_t>(-128),
+                                           Shorts);
+        };
+        return {widen(at), widen(at + kStepBytes)};
+    }
+};
+
+// 4 bits: both words in one line, stored as codes + 8.
+struct PortableFourBits {
+    static constexpr std::int64_t kLines = 1;
+    static TwoWords load(const std::uint8_t* at) {
+        const auto both = load_from<Codes>(at);
+        const auto widen = [](Codes half) {
+            return __builtin_convertvector((half & std::int8_t{15}) - std::int8_t{8}, Shorts);
+        };
+        return {widen(both), widen(both >> 4)};
+    }
+};
 
 // The four codes of a query, twice.
 Shorts repeat(std::int32_t word) {
@@ -48,22 +72,22 @@ Shorts repeat(std::int32_t word) {
     return __builtin_convertvector(load_from<Codes>(twice), Shorts);
 }
 
-template <int kQueries>
+template <typename Bits, int kQueries>
 void sum_eight_rows(const std::uint8_t* codes, std::int64_t n_steps, const std::int32_t* words,
                     NextLines& next, std::int32_t* sums) {
     Integers4 acc[kQueries][kRowPairs] = {};
-    for (std::int64_t step = 0; step < n_steps; step += 2) {  // n_steps is even
+    for (std::int64_t step = 0; step < n_steps; step += Bits::kLines) {  // n_steps: a multiple
         if (step % kStepsPerBurst == 0) next.fetch_some();
         const std::uint8_t* at = codes + step * kStepBytes;
-        const std::int32_t* wanted = words + step * kQueries;
+        const std::int32_t* wanted = words + step * (2 / Bits::kLines) * kQueries;
 #pragma GCC unroll 2
         for (int query = 0; query < kQueries; ++query) {
             const Shorts first = repeat(wanted[query]);
             const Shorts second = repeat(wanted[kQueries + query]);
 #pragma GCC unroll 4
             for (std::int64_t pair = 0; pair < kRowPairs; ++pair) {
-                const Shorts products =
-                    widen(at + 8 * pair) * first + widen(at + kStepBytes + 8 * pair) * second;
+                const TwoWords two = Bits::load(at + 8 * pair);
+                const Shorts products = two.first * first + two.second * second;
                 // Both halves of each 32 bits, with their signs.
                 const auto halves = load_from<Integers4>(&products);
                 acc[query][pair] += ((halves << 16) >> 16) + (halves >> 16);
@@ -78,7 +102,7 @@ void sum_eight_rows(const std::uint8_t* codes, std::int64_t n_steps, const std::
     }
 }
 
-template <int kQueries>
+template <typename Bits, int kQueries>
 void sum_portable(const QuantizedTile& tile, const std::int32_t* words, std::int32_t* sums) {
     constexpr std::int64_t kRows = 2 * kRowPairs;
     const std::int64_t n_bursts =
@@ -87,17 +111,18 @@ void sum_portable(const QuantizedTile& tile, const std::int32_t* words, std::int
     for (std::int64_t row = 0; row < kTileRows; row += kRows) {
         const std::uint8_t* codes =
             tile.data + row / kGroupRows * tile.group_bytes + row % kGroupRows * 4;
-        sum_eight_rows<kQueries>(codes, tile.n_steps, words, next, sums + row);
+        sum_eight_rows<Bits, kQueries>(codes, tile.n_steps, words, next, sums + row);
     }
 }
 
 // The codes need no offset here, so `starts` are zero.
+template <typename Bits>
 void sum_tile_portable(const QuantizedTile& tile, const std::int32_t* words,
                        const std::int32_t* /*starts*/, int n_queries, std::int32_t* sums) {
     if (n_queries == 2) {
-        sum_portable<2>(tile, words, sums);
+        sum_portable<Bits, 2>(tile, words, sums);
     } else {
-        sum_portable<1>(tile, words, sums);
+        sum_portable<Bits, 1>(tile, words, sums);
     }
 }
 
@@ -105,12 +130,25 @@ void sum_tile_portable(const QuantizedTile& tile, const std::int32_t* words,
 
 namespace scalar {
 const QuantizedScanKernels kQuantizedScan = {
+    .code_limit = 127,
     .query_limit = 127,
     .code_offset = 0,
     .n_queries = 2,
     .error_lanes = 4,
     .quantize = quantize<Lanes128>,
-    .sum_tile = sum_tile_portable,
+    .quantize_clipped = quantize_clipped<Lanes128>,
+    .sum_tile = sum_tile_portable<PortableEightBits>,
+    .collect = collect<Lanes128>,
+};
+const QuantizedScanKernels kQuantizedScanFourBits = {
+    .code_limit = 7,
+    .query_limit = 127,
+    .code_offset = 0,
+    .n_queries = 2,
+    .error_lanes = 4,
+    .quantize = quantize<Lanes128>,
+    .quantize_clipped = quantize_clipped<Lanes128>,
+    .sum_tile = sum_tile_portable<PortableFourBits>,
     .collect = collect<Lanes128>,
 };
 }  // namespace scalar

@@ -1,0 +1,212 @@
+"""What an index keeps beside the embeddings: inverse norms and codes, in memory or in a folder.
+
+In: embeddings. Out: `Prepared`. In a folder each array is a `.npy` of its own, which is mapped and
+not read; `prepared.json` is written last and names them, so a folder without it is no index.
+Embeddings can be turned back into text, and so can codes: files 0600, folders 0700.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epibias import _files, kernels, kernels_quantized
+from epibias._dispatch import renamed
+from epibias._validate import Float32Array, Float64Array
+from epibias.errors import InputError
+
+FORMAT = "epibias-prepared-1"
+MANIFEST = "prepared.json"
+_NORMS = "inverse_norms.npy"
+_CHUNK_BYTES = 64 << 20  # of embeddings, read at once while a folder is filled
+_TILE = 64  # passages; codes of whole tiles can be put one behind the other
+_SAMPLED_ROWS = 1024
+_BITS = ((), (8,), (8, 4))  # of the codes that a folder may hold
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Inverse norms of the passages, and their codes by number of bits.
+
+    Parameters
+    ----------
+    inverse_norms : float64 [n_passages]
+    codes : dict of int to uint8 [size]
+        From `kernels_quantized.quantize_passages`; empty for a float32 scan.
+    folder : str, optional
+        Where they are mapped from.
+    """
+
+    inverse_norms: Float64Array
+    codes: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
+    folder: str | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return self.inverse_norms.nbytes + sum(codes.nbytes for codes in self.codes.values())
+
+
+def in_memory(embeddings: Float32Array, bits: tuple[int, ...]) -> Prepared:
+    """Prepare embeddings that will be searched by this process."""
+    # The norms are also the check of every row: what passes can be ranked.
+    norms = kernels.inverse_norms(embeddings, "passage_embeddings")
+    with renamed(passages="passage_embeddings"):
+        codes = {
+            each: kernels_quantized.quantize_passages(embeddings, norms, each) for each in bits
+        }
+    return Prepared(norms, codes)
+
+
+def write(
+    embeddings: Float32Array,
+    folder: Path | str,
+    bits: tuple[int, ...],
+    progress: Progress | None = None,
+) -> None:
+    """Prepare embeddings piece by piece, straight into the files of a folder.
+
+    Parameters
+    ----------
+    embeddings : float32 [n_passages, dim]
+    folder : Path
+        Made if it is not there. What an earlier call left in it is replaced; other files stay.
+    bits : tuple of int
+    progress : callable, optional
+        Called with the passages done so far and their number.
+    """
+    n_passages, dim = embeddings.shape
+    rows = max(1, _CHUNK_BYTES // (max(1, dim) * 4 * _TILE)) * _TILE
+
+    def pieces() -> Iterator[Prepared]:
+        for start in range(0, n_passages, rows):
+            try:
+                yield in_memory(embeddings[start : start + rows], bits)
+            except InputError:
+                # A row was named by its place in the piece: let all of them name it.
+                kernels.inverse_norms(embeddings, "passage_embeddings")
+                raise
+            if progress is not None:
+                progress(min(start + rows, n_passages), n_passages)
+
+    _write_pieces(embeddings, folder, bits, pieces())
+
+
+def save(prepared: Prepared, embeddings: Float32Array, folder: Path | str) -> None:
+    """Write what is in memory to the files of a folder, as `write` does."""
+    _write_pieces(embeddings, folder, tuple(prepared.codes), iter([prepared]))
+
+
+def _write_pieces(
+    embeddings: Float32Array,
+    folder: Path | str,
+    bits: tuple[int, ...],
+    pieces: Iterator[Prepared],
+) -> None:
+    folder = _files.make_folder(folder)
+    n_passages, dim = embeddings.shape
+    sizes = {each: kernels_quantized.codes_size(n_passages, dim, each) for each in bits}
+    free = shutil.disk_usage(folder).free
+    wanted = 8 * n_passages + sum(sizes.values())
+    if wanted > free:
+        raise InputError("folder", f"{wanted:,} bytes free", f"{free:,}", str(folder))
+    manifest = {
+        "format": FORMAT,
+        "n_passages": n_passages,
+        "dim": dim,
+        "bits": list(bits),
+        "fingerprint": fingerprint(embeddings),
+    }
+    # Without its manifest a folder is no index: from here on, until all parts are whole.
+    (folder / MANIFEST).unlink(missing_ok=True)
+    with contextlib.ExitStack() as stack:
+
+        def opened(name: str, dtype: type[np.generic], length: int) -> IO[bytes]:
+            temporary = stack.enter_context(_files.replacing(folder / name))
+            file = stack.enter_context(temporary.open("wb"))
+            description = np.lib.format.dtype_to_descr(np.dtype(dtype))
+            header = {"descr": description, "fortran_order": False, "shape": (length,)}
+            np.lib.format.write_array_header_1_0(file, header)
+            return file
+
+        norms = opened(_NORMS, np.float64, n_passages)
+        codes = {each: opened(_codes_name(each), np.uint8, sizes[each]) for each in bits}
+        for piece in pieces:
+            norms.write(piece.inverse_norms.data)
+            for each, file in codes.items():
+                file.write(piece.codes[each].data)
+    _files.write_json(folder / MANIFEST, manifest)
+
+
+def load(folder: Path | str, embeddings: Float32Array) -> Prepared:
+    """Map what `write` left in a folder, for the embeddings that it was made of.
+
+    Raises
+    ------
+    InputError
+        No such folder, another format, parts of the wrong size, or other embeddings.
+    """
+    folder = Path(folder)
+    where = str(folder / MANIFEST)
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except OSError as error:
+        expected = f"a folder that CosineIndex.prepare or .save finished, with {MANIFEST}"
+        raise InputError("folder", expected, str(error.strerror), str(folder)) from error
+    except ValueError as error:
+        raise InputError("folder", "JSON", str(error), where) from error
+    found = manifest.get("format") if isinstance(manifest, dict) else manifest
+    if found != FORMAT:
+        raise InputError("folder", f"format {FORMAT!r}", repr(found), where)
+    shape = [manifest.get("n_passages"), manifest.get("dim")]
+    if shape != list(embeddings.shape):
+        expected = f"shape {tuple(shape)}, of which the folder was made"
+        raise InputError("passage_embeddings", expected, f"{embeddings.shape}", where)
+    if manifest.get("fingerprint") != fingerprint(embeddings):
+        expected = "the embeddings of which the folder was made"
+        raise InputError("passage_embeddings", expected, "rows that differ", where)
+    bits = tuple(manifest.get("bits", ()))
+    if bits not in _BITS:
+        raise InputError("folder", f"bits that are one of {_BITS}", f"{bits}", where)
+    n_passages, dim = embeddings.shape
+    codes = {}
+    for each in bits:
+        size = kernels_quantized.codes_size(n_passages, dim, each)
+        codes[each] = _mapped(folder / _codes_name(each), np.uint8, size)
+    return Prepared(_mapped(folder / _NORMS, np.float64, n_passages), codes, str(folder))
+
+
+def fingerprint(embeddings: Float32Array) -> str:
+    """Hash of the shape and of up to 1,024 rows, evenly spread: other embeddings have another."""
+    n_passages, dim = embeddings.shape
+    digest = hashlib.sha256(f"{n_passages} {dim} float32".encode())
+    rows = np.unique(np.linspace(0, max(0, n_passages - 1), _SAMPLED_ROWS).astype(np.int64))
+    for row in rows[: n_passages or 0]:
+        digest.update(embeddings[row].tobytes())
+    return digest.hexdigest()
+
+
+def _codes_name(bits: int) -> str:
+    return f"codes_{bits}_bits.npy"
+
+
+def _mapped(path: Path, dtype: type[np.generic], length: int) -> NDArray[Any]:
+    expected = f"{np.dtype(dtype)} of length {length}, as the manifest implies"
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InputError("folder", expected, str(error), str(path)) from error
+    if array.dtype != dtype or array.shape != (length,):
+        raise InputError("folder", expected, f"{array.dtype} of shape {array.shape}", str(path))
+    return array
