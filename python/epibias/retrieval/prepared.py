@@ -204,7 +204,7 @@ def _codes_name(bits: int) -> str:
 def _mapped(path: Path, dtype: type[np.generic], length: int) -> NDArray[Any]:
     expected = f"{np.dtype(dtype)} of length {length}, as the manifest implies"
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
         raise InputError("folder", expected, str(error), str(path)) from error
     if array.dtype != dtype or array.shape != (length,):
