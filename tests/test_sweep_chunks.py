@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epibias import _core, _sweep_chunks, kernels
+from epibias import _core, _sweep_chunks, kernels, kernels_sweep
 from epibias.errors import InputError
 
 
@@ -28,7 +28,7 @@ def counted_calls(monkeypatch):
         threshold_sweep = staticmethod(core_sweep)
         n_threads = staticmethod(_core.n_threads)
 
-    monkeypatch.setattr(kernels, "_core", Core)
+    monkeypatch.setattr(kernels_sweep, "_core", Core)
     monkeypatch.setattr(_sweep_chunks, "rows_of_a_call", lambda *_: 4)
     return counted
 
@@ -61,14 +61,14 @@ def test_too_few_ids_are_refused(calls):
 
 
 def test_ctrl_c_is_heard_between_the_calls(calls, monkeypatch):
-    rows = kernels._core.threshold_sweep
+    rows = kernels_sweep._core.threshold_sweep
 
     def pressed(*arrays, **options):
         if len(calls) == 3:
             raise KeyboardInterrupt
         return rows(*arrays, **options)
 
-    monkeypatch.setattr(kernels._core, "threshold_sweep", staticmethod(pressed))
+    monkeypatch.setattr(kernels_sweep._core, "threshold_sweep", staticmethod(pressed))
     with pytest.raises(KeyboardInterrupt):
         kernels.threshold_sweep(*pairs(), permutations=49)
     assert len(calls) == 3

@@ -35,7 +35,7 @@ def pools(seed: int, n_queries: int, n: int, *, ties: bool = False):
 
 
 def assert_same_sweep(result, row: int, expected: reference.Sweep):
-    threshold, n_kept, divergence, p_value, curve = result
+    threshold, n_kept, divergence, p_value, curve, _ = result
     assert threshold[row] == np.float32(expected.threshold)
     assert n_kept[row] == expected.n_kept
     assert abs(divergence[row] - expected.divergence) <= TOLERANCE

@@ -19,21 +19,32 @@ SweepCriterion criterion_from_name(const std::string& name) {
     throw std::invalid_argument("criterion: expected 'kl' or 'mi', got '" + name + "'");
 }
 
+SweepPrecision precision_from_name(const std::string& name) {
+    if (name == "float64") return SweepPrecision::kFloat64;
+    if (name == "float32") return SweepPrecision::kFloat32;
+    throw std::invalid_argument("precision: expected 'float64' or 'float32', got '" + name + "'");
+}
+
 // The arrays that a sweep fills, owned by Python, and the core's view of them.
 struct SweepArrays {
     py::array_t<float> thresholds;
-    py::array_t<std::int64_t> n_kept;
+    py::array_t<std::int64_t> n_kept, n_undecided;
     py::array_t<double> divergences, p_values;
     std::optional<py::array_t<double>> curve;
     SweepResult view;
 
     SweepArrays(std::int64_t n_queries, bool curve_wanted, std::int64_t curve_columns)
-        : thresholds(n_queries), n_kept(n_queries), divergences(n_queries), p_values(n_queries) {
+        : thresholds(n_queries),
+          n_kept(n_queries),
+          n_undecided(n_queries),
+          divergences(n_queries),
+          p_values(n_queries) {
         const auto size = static_cast<std::size_t>(n_queries);
         view.thresholds = {thresholds.mutable_data(), size};
         view.n_kept = {n_kept.mutable_data(), size};
         view.divergences = {divergences.mutable_data(), size};
         view.p_values = {p_values.mutable_data(), size};
+        view.n_undecided = {n_undecided.mutable_data(), size};
         if (!curve_wanted) return;
         curve.emplace(std::vector<py::ssize_t>{n_queries, curve_columns});
         view.curve = {curve->mutable_data(), n_queries, curve_columns};
@@ -48,7 +59,8 @@ py::tuple threshold_sweep(const py::object& similarities, const py::object& scor
                           const std::string& criterion, std::int64_t min_kept,
                           std::int64_t min_dropped, double kappa, double bandwidth_factor,
                           std::int64_t permutations, std::int64_t max_exceedances,
-                          const py::int_& seed, const py::object& query_ids, bool curve) {
+                          const py::int_& seed, const py::object& query_ids, bool curve,
+                          const std::string& precision) {
     const ArrayView<float> similarity_view("similarities", similarities, {2});
     const ArrayView<float> score_view("scores", scores, {2});
     const auto id_view = optional_array<std::int64_t>("query_ids", query_ids, {1});
@@ -74,6 +86,7 @@ py::tuple threshold_sweep(const py::object& similarities, const py::object& scor
     // Any integer is a seed: its low 64 bits count, as in the oracle.
     options.seed = PyLong_AsUnsignedLongLongMask(seed.ptr());
     options.query_ids = ids;
+    options.precision = precision_from_name(precision);
     SweepArrays arrays(similarity_view.shape(0), curve,
                        std::max<std::int64_t>(similarity_view.shape(1) - 1, 0));
     {
@@ -82,7 +95,7 @@ py::tuple threshold_sweep(const py::object& similarities, const py::object& scor
                                  options);
     }
     return py::make_tuple(arrays.thresholds, arrays.n_kept, arrays.divergences, arrays.p_values,
-                          arrays.curve_or_none());
+                          arrays.curve_or_none(), arrays.n_undecided);
 }
 
 py::tuple printed_sweep(const py::object& similarities, const py::object& scores, double tau,
@@ -109,13 +122,14 @@ py::tuple printed_sweep(const py::object& similarities, const py::object& scores
 }  // namespace
 
 void bind_threshold_sweep(py::module_& module) {
-    module.def(
-        "threshold_sweep", &threshold_sweep, py::arg("similarities"), py::arg("scores"),
-        py::arg("criterion") = "kl", py::arg("min_kept") = 1, py::arg("min_dropped") = 1,
-        py::arg("kappa") = 0.025, py::arg("bandwidth_factor") = 1.06, py::arg("permutations") = 0,
-        py::arg("max_exceedances") = 0, py::arg("seed") = 0, py::arg("query_ids") = py::none(),
-        py::arg("curve") = false,
-        "Split of each query's candidates: (threshold, n_kept, divergence, p_value, curve).");
+    module.def("threshold_sweep", &threshold_sweep, py::arg("similarities"), py::arg("scores"),
+               py::arg("criterion") = "kl", py::arg("min_kept") = 1, py::arg("min_dropped") = 1,
+               py::arg("kappa") = 0.025, py::arg("bandwidth_factor") = 1.06,
+               py::arg("permutations") = 0, py::arg("max_exceedances") = 0, py::arg("seed") = 0,
+               py::arg("query_ids") = py::none(), py::arg("curve") = false,
+               py::arg("precision") = "float64",
+               "Split of each query's candidates: (threshold, n_kept, divergence, p_value, curve, "
+               "n_undecided).");
     module.def("printed_sweep", &printed_sweep, py::arg("similarities"), py::arg("scores"),
                py::arg("tau") = 0.05, py::arg("n_thresholds") = 100, py::arg("floor") = 1e-12,
                py::arg("bandwidth_factor") = 1.06, py::arg("curve") = false,

@@ -1,5 +1,5 @@
 // What: which of several splits has the largest divergence, ties decided without rounding.
-// Private to threshold_sweep.cpp.
+// Private to the sweep's sources.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,11 @@
 namespace epibias::sweep {
 
 inline constexpr double kTieTolerance = 1e-12;
+
+// Divergences that differ by no more are one.
+[[nodiscard]] inline double tie_tolerance(double divergence) {
+    return kTieTolerance * std::max(1.0, std::abs(divergence));
+}
 
 // The first of the splits whose divergence is the largest. Splits that mirror each other (scores
 // symmetric about their mean, criterion kMutualInformation) are equal in exact arithmetic, so what
@@ -27,7 +32,7 @@ class FirstMaximum {
     // Number of the split; -1 where none was offered.
     [[nodiscard]] std::int64_t first(const std::vector<double>& divergences) const {
         if (first_offered_ < 0) return -1;
-        const double bar = largest_ - kTieTolerance * std::max(1.0, std::abs(largest_));
+        const double bar = largest_ - tie_tolerance(largest_);
         std::int64_t split = first_offered_;
         while (split < last_offered_ && divergences[static_cast<std::size_t>(split)] < bar) ++split;
         return split;

@@ -71,7 +71,10 @@ def threshold_sweep(
     seed: int = 0,
     query_ids: Int64Array | None = None,
     curve: bool = False,
-) -> tuple[Float32Array, Int64Array, Float64Array, Float64Array, Float64Array | None]: ...
+    precision: str = "float64",
+) -> tuple[
+    Float32Array, Int64Array, Float64Array, Float64Array, Float64Array | None, Int64Array
+]: ...
 def printed_sweep(
     similarities: Float32Array,
     scores: Float32Array,

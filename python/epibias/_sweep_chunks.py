@@ -13,7 +13,7 @@ import numpy as np
 
 from epibias._validate import Float32Array, Float64Array, Int64Array
 
-Sweep = tuple[Float32Array, Int64Array, Float64Array, Float64Array, Float64Array | None]
+Sweep = tuple[Float32Array, Int64Array, Float64Array, Float64Array, Float64Array | None, Int64Array]
 
 # One thread takes about this long for one candidate of one shuffle (2.5 GHz, AVX2: 0.2 to 0.5).
 MICROSECONDS_A_CANDIDATE = 0.4
@@ -57,7 +57,7 @@ def sweep_in_chunks(
 
     Returns
     -------
-    threshold, n_kept, divergence, p_value, curve
+    threshold, n_kept, divergence, p_value, curve, n_undecided
         As the core gives them, to the bit.
     """
 
@@ -70,11 +70,11 @@ def sweep_in_chunks(
     if options["permutations"] == 0 or n_queries <= step:
         return call(slice(None), query_ids)
     # First without shuffles: all that is wrong is found here, with its own row.
-    threshold, n_kept, divergence, p_value, divergences = call(
+    threshold, n_kept, divergence, p_value, divergences, n_undecided = call(
         slice(None), query_ids, permutations=0
     )
     keys = np.arange(n_queries, dtype=np.int64) if query_ids is None else query_ids
     for start in range(0, n_queries, step):
         rows = slice(start, start + step)
-        p_value[rows] = call(rows, keys[rows], curve=False)[3]
-    return threshold, n_kept, divergence, p_value, divergences
+        _, _, _, p_value[rows], _, n_undecided[rows] = call(rows, keys[rows])
+    return threshold, n_kept, divergence, p_value, divergences, n_undecided

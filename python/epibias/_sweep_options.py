@@ -14,6 +14,7 @@ from typing import Any
 from epibias import _validate
 
 CRITERIA = ("kl", "mi")
+PRECISIONS = ("float64", "float32")
 MAX_KAPPA = 1e6
 MAX_BANDWIDTH_FACTOR = 1e6
 MAX_FLOOR = 1
@@ -32,6 +33,7 @@ _CHECKS: dict[str, Callable[[str, object], Any]] = {
     "bandwidth_factor": partial(_validate.number, above=0, high=MAX_BANDWIDTH_FACTOR),
     "permutations": partial(_validate.integer, low=0),
     "max_exceedances": partial(_validate.integer, low=0),
+    "precision": partial(_validate.choice, options=PRECISIONS),
     "seed": partial(_validate.integer, low=0, high=_validate.MAX_INT64),
     "tau": partial(_validate.number, low=0, below=0.5),
     "n_thresholds": partial(_validate.integer, low=1, high=MAX_THRESHOLDS),

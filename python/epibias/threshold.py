@@ -37,6 +37,9 @@ class ThresholdSweep:
     curve : float64 [n_queries, n - 1] or None
         Divergence with 1 … n − 1 candidates on the low side, NaN where equal similarities make
         the split impossible. `printed_sweep`: one column a threshold.
+    n_undecided : int64 [n_queries]
+        Decisions that float32 left open and float64 took: which split, and one a permutation.
+        It says what was computed and not how sure the answer is.
 
     Examples
     --------
@@ -49,7 +52,8 @@ class ThresholdSweep:
     n_kept: Int64Array
     divergence: Float64Array
     p_value: Float64Array
-    curve: Float64Array | None = None
+    curve: Float64Array | None
+    n_undecided: Int64Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +97,7 @@ def threshold_sweep(
     seed: int = 0,
     query_ids: Int64Array | None = None,
     curve: bool = False,
+    precision: str = "float64",
 ) -> ThresholdSweep:
     """Find each query's threshold: the split of largest divergence between the scores' densities.
 
@@ -122,7 +127,12 @@ def threshold_sweep(
         Keys of each query's shuffles; the row numbers if absent. With ids of their own, queries
         get the same p-value in every batch.
     curve : bool
-        Return the divergence at every split too.
+        Return the divergence at every split too; not with `precision="float32"`.
+    precision : {"float64", "float32"}
+        Of `divergence` alone: float32 is the faster, right to about 1e-5 (the bound is in
+        `threshold_sweep.hpp`), its last bits depend on the SIMD level. Threshold, `n_kept` and
+        `p_value` are those of float64 to the bit, whatever is chosen here: where float32 cannot
+        tell, float64 decides.
 
     Returns
     -------
@@ -146,7 +156,7 @@ def threshold_sweep(
     """
     _validate.array("similarities", similarities, dtype=np.float32, ndim=2)
     min_dropped = smallest_side(similarities.shape[1], slack=slack, min_side=min_side)
-    threshold, n_kept, divergence, p_value, divergences = kernels.threshold_sweep(
+    threshold, n_kept, divergence, p_value, divergences, n_undecided = kernels.threshold_sweep(
         similarities,
         scores,
         criterion=criterion,
@@ -159,11 +169,12 @@ def threshold_sweep(
         seed=seed,
         query_ids=query_ids,
         curve=curve,
+        precision=precision,
     )
     if permutations == 0:  # the core's 1 would look like the result of a test
         p_value = _no_test(threshold)
-    _validate.sealed(threshold, n_kept, divergence, p_value, divergences)
-    return ThresholdSweep(threshold, n_kept, divergence, p_value, divergences)
+    _validate.sealed(threshold, n_kept, divergence, p_value, divergences, n_undecided)
+    return ThresholdSweep(threshold, n_kept, divergence, p_value, divergences, n_undecided)
 
 
 def smallest_side(n: int, *, slack: float, min_side: int) -> int:
@@ -254,9 +265,9 @@ def printed_sweep(
         bandwidth_factor=bandwidth_factor,
         curve=curve,
     )
-    p_value = _no_test(threshold)
-    _validate.sealed(threshold, n_kept, divergence, p_value, divergences)
-    return ThresholdSweep(threshold, n_kept, divergence, p_value, divergences)
+    p_value, n_undecided = _no_test(threshold), np.zeros_like(n_kept)
+    _validate.sealed(threshold, n_kept, divergence, p_value, divergences, n_undecided)
+    return ThresholdSweep(threshold, n_kept, divergence, p_value, divergences, n_undecided)
 
 
 def side_densities(

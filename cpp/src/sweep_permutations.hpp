@@ -1,0 +1,24 @@
+// What: the permutation test of one query. Private to the sweep's sources.
+#pragma once
+
+#include <cstdint>
+
+#include "sweep_query.hpp"
+
+namespace epibias::sweep {
+
+// The largest divergence, known within `error` (0: its float64 value), and where it lies.
+struct Statistic {
+    double value = 0, error = 0;
+    std::int32_t n_kept = 0;
+};
+
+// The p-value of `statistic` among shuffles of the scores over scratch.splits.n_left (whose float64
+// weights are set): what float64 alone would give, to the bit. Adds to `n_undecided` how many
+// comparisons float32 left open.
+[[nodiscard]] double permutation_p_value(const Kernels& kernels, Query& query, Statistic statistic,
+                                         std::int64_t query_id,
+                                         const ThresholdSweepOptions& options, Scratch& scratch,
+                                         std::int64_t& n_undecided);
+
+}  // namespace epibias::sweep
