@@ -27,13 +27,13 @@
 //   epsilon = u (n' + n_grid / lanes + 25 + 3 w), n' = n, or 18 above 128 candidates (compensated).
 //   Sums of kernels are off by n' u. A kernel at distance s of its point (in units of 1.2 h) is off
 //   by 2.8 u s (w + s), w half the width of a tile of the grid in the same units; weighted with the
-//   densities that is (1.9 w + 2) u for S_L and at most (9 w + 31) u for the floored S_R. Logarithms
-//   are off by 5 u. Errors of both sums count once, and once more times E|ln ratio| <= divergence +
-//   2 / e; what the window of a large query leaves out is the 2e-7. That is 2e-5 at n = 20; of
-//   200,000 queries, adversarial ones among them, none was off by more than 1e-6
-//   (bench/check_threshold_sweep.py). A decision that the bound leaves open is taken in float64, in
-//   both precisions; so are all where kappa lies outside 1e-6 … 1e3, the grid is coarser than 2 h,
-//   or n is above 10^6.
+//   densities that is (1.9 w + 2) u for S_L and at most (9 w + 31) u for the floored S_R.
+//   Logarithms are off by 5 u. Errors of both sums count once, and once more times
+//   E|ln ratio| <= divergence + 2 / e; what the window of a large query leaves out is the 2e-7.
+//   That is 2e-5 at n = 20; of 200,000 queries, adversarial ones among them, none was off by more
+//   than 1e-6 (bench/check_threshold_sweep.py). A decision that the bound leaves open is taken in
+//   float64, in both precisions; so are all where kappa lies outside 1e-6 … 1e3, the grid is
+//   coarser than 2 h, or n is above 10^6.
 // Complexity: O(n * n_grid) a query, times 1 + permutations. Memory per thread: 3 n * 8 float64,
 //   and n * n_grid float32 where there are permutations (and float64 where float32 left one open).
 // References: arXiv 2512.00804, section VI; Silverman 1986 for h; Steele, Lea, Flood 2014,
