@@ -25,6 +25,9 @@ const kernels::QuantizedScanKernels& kernels::quantized_scan_kernels(int bits, b
             }
             return eight ? avx512::kQuantizedScan : avx512::kQuantizedScanFourBits;
         case SimdLevel::kAvx2:
+            if (vnni && __builtin_cpu_supports("avxvnni")) {
+                return eight ? avx2_vnni::kQuantizedScan : avx2_vnni::kQuantizedScanFourBits;
+            }
             return eight ? avx2::kQuantizedScan : avx2::kQuantizedScanFourBits;
         case SimdLevel::kScalar:
             break;

@@ -1,5 +1,5 @@
 // quantized_scan against cosine_topk, whose own tests compare it with the definition: the same
-// indices and bits at every SIMD level. And the certificate: no code errs by more than it says.
+// indices and bits at every SIMD level, through all codes.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,12 +15,15 @@
 #include "epibias/cosine_topk.hpp"
 #include "epibias/numeric.hpp"
 #include "epibias/quantized_scan.hpp"
+#include "quantized_cases.hpp"
 #include "support.hpp"
 
 using epibias::QuantizedScanOptions;
 using epibias::test::at_every_level;
+using epibias::test::codes_of;
 using epibias::test::integer_matrix;
 using epibias::test::Matrix;
+using epibias::test::norms_of;
 using epibias::test::random_matrix;
 
 namespace {
@@ -41,21 +44,6 @@ struct Answer {
                           other.similarities.end(), same_bits);
     }
 };
-
-std::vector<double> norms_of(const Matrix& rows) {
-    std::vector<double> norms(static_cast<std::size_t>(rows.n_rows()));
-    epibias::inverse_norms(rows.view(), "passages", norms);
-    return norms;
-}
-
-std::vector<std::uint8_t> codes_of(const Matrix& passages, const std::vector<double>& norms,
-                                   int bits) {
-    const std::int64_t size =
-        epibias::quantized_size(passages.n_rows(), passages.n_columns(), bits);
-    std::vector<std::uint8_t> codes(static_cast<std::size_t>(size));
-    epibias::quantize_passages(passages.view(), norms, bits, codes);
-    return codes;
-}
 
 // Which codes a search goes through.
 enum class Codes { kEight, kFourFirst, kOnce };
@@ -224,93 +212,6 @@ TEST_CASE("several blocks of queries") {
     CHECK(found(queries, passages, 4) == expected(queries, passages, 4));
     CHECK(found(queries, passages, 4, {.options = {.n_threads = 3}}) ==
           expected(queries, passages, 4));
-}
-
-TEST_CASE("each code says how far it is from its row, and never too little") {
-    constexpr std::int64_t kDim = 37;  // stored as 40
-    Matrix passages = random_matrix(70, kDim, 13);
-    for (std::int64_t i = 0; i < kDim; ++i) {
-        passages.set(1, i, passages.get(1, i) * 1e-38F);
-        passages.set(2, i, i == 5 ? 3.0F : 0.0F);  // exact
-    }
-    const auto norms = norms_of(passages);
-    at_every_level([&](const std::string& level) {
-        CAPTURE(level);
-        for (const int bits : {8, 4}) {
-            CAPTURE(bits);
-            const std::int64_t n_steps = bits == 8 ? 10 : 5;
-            const std::int64_t columns = 40 / n_steps;
-            const int most = bits == 8 ? 127 : 7;
-            const auto codes = codes_of(passages, norms, bits);
-            for (std::int64_t row = 0; row < 70; ++row) {
-                const std::uint8_t* group = codes.data() + row / 16 * (n_steps * 64 + 128);
-                float scale = 0;
-                float residual = 0;
-                std::memcpy(&scale, group + n_steps * 64 + row % 16 * 4, 4);
-                std::memcpy(&residual, group + n_steps * 64 + 64 + row % 16 * 4, 4);
-                double squared = 0;
-                for (std::int64_t i = 0; i < 40; ++i) {
-                    const std::int64_t place = i % columns;
-                    const int byte = group[i / columns * 64 + row % 16 * 4 + place % 4];
-                    const int code = bits == 8   ? byte - 128
-                                     : place < 4 ? byte % 16 - 8
-                                                 : byte / 16 - 8;
-                    const double unit = i < kDim ? static_cast<double>(passages.get(row, i)) *
-                                                       norms[static_cast<std::size_t>(row)]
-                                                 : 0.0;
-                    const double error = unit - static_cast<double>(scale) * code;
-                    squared += error * error;
-                    CHECK(std::abs(code) <= most);
-                }
-                CHECK(std::sqrt(squared) <= static_cast<double>(residual));
-                CHECK(static_cast<double>(residual) <= std::sqrt(squared) * 1.001 + 2e-6);
-            }
-            float padding = 0;
-            std::memcpy(&padding, codes.data() + 4 * (n_steps * 64 + 128) + n_steps * 64 + 64 + 24,
-                        4);
-            CHECK(std::isnan(padding));
-        }
-    });
-}
-
-TEST_CASE("few bits are spent where most of the row is: one large element is clipped") {
-    constexpr std::int64_t kDim = 384;
-    Matrix passages = random_matrix(64, kDim, 17);
-    for (std::int64_t row = 0; row < 64; ++row) passages.set(row, row, 6.0F);
-    const auto norms = norms_of(passages);
-    at_every_level([&](const std::string& level) {
-        CAPTURE(level);
-        const auto codes = codes_of(passages, norms, 4);
-        for (std::int64_t row = 0; row < 64; ++row) {
-            constexpr std::int64_t kLines = kDim / 8 * 64;
-            float residual = 0;
-            std::memcpy(&residual,
-                        codes.data() + row / 16 * (kLines + 128) + kLines + 64 + row % 16 * 4, 4);
-            // Without clipping a step is 6/7, and its rounding errors 0.25 * sqrt(dim) in all.
-            CHECK(static_cast<double>(residual) <
-                  0.22 * std::sqrt(384.0) * norms[static_cast<std::size_t>(row)]);
-        }
-    });
-}
-
-TEST_CASE("codes of whole tiles can be made piece by piece") {
-    const Matrix passages = random_matrix(200, 21, 18);
-    const auto norms = norms_of(passages);
-    for (const int bits : {8, 4}) {
-        std::vector<std::uint8_t> joined;
-        for (const std::int64_t start : {0, 64, 192}) {
-            const std::int64_t end = start == 0 ? 64 : start == 64 ? 192 : 200;
-            Matrix piece(end - start, 21);
-            for (std::int64_t row = start; row < end; ++row) {
-                for (std::int64_t i = 0; i < 21; ++i) {
-                    piece.set(row - start, i, passages.get(row, i));
-                }
-            }
-            const auto codes = codes_of(piece, norms_of(piece), bits);
-            joined.insert(joined.end(), codes.begin(), codes.end());
-        }
-        CHECK(joined == codes_of(passages, norms, bits));
-    }
 }
 
 TEST_CASE("4 bits give up where they leave too much, and 8 bits answer") {

@@ -54,7 +54,7 @@ struct QuantizedCodes {
 
 struct QuantizedScanOptions {
     int n_threads = 0;               // 0 means n_threads() of parallel.hpp
-    bool vnni = true;                // false: do without AVX-512 VNNI where the processor has it
+    bool vnni = true;                // false: do without VNNI where the processor has it
     std::int64_t sample_stride = 0;  // every so many-th tile is scanned first; 0 chooses, 1 none
     std::int64_t capacity = 0;  // candidates of a query and thread before it is tidied; 0 chooses
 };

@@ -76,6 +76,10 @@ namespace avx2 {
 extern const QuantizedScanKernels kQuantizedScan;
 extern const QuantizedScanKernels kQuantizedScanFourBits;
 }  // namespace avx2
+namespace avx2_vnni {
+extern const QuantizedScanKernels kQuantizedScan;
+extern const QuantizedScanKernels kQuantizedScanFourBits;
+}  // namespace avx2_vnni
 namespace avx512 {
 extern const QuantizedScanKernels kQuantizedScan;
 extern const QuantizedScanKernels kQuantizedScanFourBits;
