@@ -14,7 +14,8 @@ import pytest
 
 from compare_runs import comparable
 from epibias.errors import InputError
-from epibias.experiment.demo import Silent, run_demo
+from epibias.experiment.demo import run_demo
+from epibias.experiment.listener import Silent
 from epibias.experiment.plan import Attack
 from fake_encoder import FACTS, FakeEncoder
 

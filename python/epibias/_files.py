@@ -210,6 +210,14 @@ def remove_leftovers(folder: Path | str) -> int:
     return len(leftovers)
 
 
+def disk_errors(path: Path | str) -> contextlib.AbstractContextManager[None]:
+    """Turn a full disk, or a path that cannot be written, into an `InputError` that names it.
+
+    For files that are written over a long time, in place; `replacing` does it for the others.
+    """
+    return _told(Path(path), _NO_SPACE | _NO_ACCESS)
+
+
 @contextlib.contextmanager
 def _told(path: Path, errors: frozenset[int]) -> Iterator[None]:
     """Turn what the system says into a message that names the path."""

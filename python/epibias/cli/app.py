@@ -7,8 +7,10 @@ import typer
 from epibias.cli.demo import demo
 from epibias.cli.doctor import doctor
 from epibias.cli.filter import filter_candidates
+from epibias.cli.latency import latency
 from epibias.cli.score import score
 from epibias.cli.streams import write_stdout
+from epibias.cli.stress import stress
 
 app = typer.Typer(
     name="epibias",
@@ -25,6 +27,8 @@ app = typer.Typer(
 app.command("demo")(demo)
 app.command("score")(score)
 app.command("filter")(filter_candidates)
+app.command("latency")(latency)
+app.command("stress")(stress)
 app.command("doctor")(doctor)
 
 

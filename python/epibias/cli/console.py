@@ -14,7 +14,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
@@ -24,6 +24,11 @@ from epibias import _files
 from epibias.cli.streams import open_stdout, say, told, write_stdout
 from epibias.encoder.progress import rich_bar
 from epibias.errors import InputError, TruncationWarning, ValidityWarning
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+    from epibias.costs.page import Table
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -52,6 +57,24 @@ def console(*, to_stderr: bool = False) -> Console:
     found = Console(stderr=to_stderr, highlight=False)
     if not found.is_terminal:
         found.width = WIDTH  # a file or a pipe has no width of its own
+    return found
+
+
+def rich_table(table: Table) -> RichTable:
+    """Lay out a table of a measurement for the terminal."""
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    found = RichTable(
+        title=Text(table.title),
+        caption=Text(table.caption),
+        title_justify="left",
+        caption_justify="left",
+    )
+    for number, column in enumerate(table.columns):
+        found.add_column(Text(column), justify="left" if number == 0 else "right")
+    for row in table.rows:
+        found.add_row(*map(Text, row))
     return found
 
 

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epibias.cli.console import console, guarded, json_text, progress_bar, write_output
-from epibias.cli.streams import say
+from epibias.cli.terminal import Terminal
 from epibias.encoder import PACKAGED_MODEL
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
     from epibias.experiment.demo import DemoResult
 
 DEFAULT_FOLDER = Path("runs/demo")
@@ -49,7 +47,7 @@ def demo(
     from epibias.experiment.demo import run_demo
 
     with progress_bar() as progress:
-        listener = _Terminal(progress, quiet=as_json)
+        listener = Terminal(progress, quiet=as_json)
         note = encoder_note(encoder)
         listener.say(note)
         listener.start("loading the encoder", None)
@@ -68,29 +66,6 @@ def demo(
         write_output("-", json_text(_document(result)))
     else:
         _show(result)
-
-
-class _Terminal:
-    """Shows what the demo says: lines on stdout (stderr with --json), bars on stderr."""
-
-    def __init__(self, progress: Progress, *, quiet: bool) -> None:
-        self._progress, self._quiet = progress, quiet
-        self._task: TaskID | None = None
-
-    def say(self, message: str) -> None:
-        if self._quiet:
-            say(message)
-        else:
-            console().print(message, markup=False)
-
-    def start(self, description: str, total: int | None) -> None:
-        if self._task is not None:
-            self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(description, total=total)
-
-    def advance(self, steps: int) -> None:
-        if self._task is not None:
-            self._progress.advance(self._task, steps)
 
 
 def _show(result: DemoResult) -> None:

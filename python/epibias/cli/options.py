@@ -1,4 +1,4 @@
-"""Options that `score` and `filter` share: how the axis is fitted, and the encoder."""
+"""Options that commands share: the axis, the encoder, and how costs are measured."""
 
 from __future__ import annotations
 
@@ -22,3 +22,9 @@ CACHE: Any = typer.Option(
     "--cache/--no-cache",
     help="Keep the embeddings of texts on disk, in the folder that `epibias doctor` names.",
 )
+POOL_FACTOR = 4  # candidates a passage selected, as in the paper
+SCAN: Any = typer.Option("auto", help="First pass of the search, as `CosineIndex` takes it.")
+THREADS: Any = typer.Option(
+    None, help="Threads of the kernels.", show_default="EPIBIAS_THREADS, or all cores"
+)
+OUT: Any = typer.Option(help="Folder for the JSON document, the chart (SVG) and a page (HTML).")

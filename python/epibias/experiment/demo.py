@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from epibias._validate import extra
 from epibias.data_sets import DebateTopic, load_debates
@@ -20,35 +20,10 @@ from epibias.errors import InputError
 from epibias.experiment import axes as experiment_axes
 from epibias.experiment import inputs as experiment_inputs
 from epibias.experiment import manifest, raw, report, tables, trec
+from epibias.experiment.listener import Listener, Silent
 from epibias.experiment.measure import measure_topic
 from epibias.experiment.plan import Attack, Plan, check_topics, demo_plan
 from epibias.experiment.run_folder import RunFolder
-
-
-class Listener(Protocol):
-    """What the demo tells while it runs; the command line shows it, tests ignore it."""
-
-    def say(self, message: str) -> None:
-        """Take a line for people."""
-
-    def start(self, description: str, total: int | None) -> None:
-        """Take the start of a stage with so many steps; None when nobody knows."""
-
-    def advance(self, steps: int) -> None:
-        """Take that so many steps of the stage are done."""
-
-
-class Silent:
-    """A listener that ignores everything."""
-
-    def say(self, message: str) -> None:
-        """Ignore a line."""
-
-    def start(self, description: str, total: int | None) -> None:
-        """Ignore a stage."""
-
-    def advance(self, steps: int) -> None:
-        """Ignore steps."""
 
 
 @dataclass(frozen=True)
