@@ -168,7 +168,7 @@ def test_hosts_of_duplicates_do_not_pile_up(monkeypatch):
 # ---- prefixes of an index ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scan", ["float32", "int8"])
+@pytest.mark.parametrize("scan", ["float32", "int8", "int4"])
 @pytest.mark.parametrize("n_all", [640, 677])
 def test_a_prefix_answers_as_an_index_of_its_own(scan, n_all):
     rows = SyntheticRows(0, DIM).rows(n_all)

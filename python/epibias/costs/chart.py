@@ -121,7 +121,8 @@ class _Axis:
     def over(cls, values: Sequence[float], is_log: bool, start: float, stop: float) -> _Axis:
         if is_log:
             low, high = math.log10(min(values)), math.log10(max(values))
-            low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
+            room = 0.04 * (high - low) or 0.5
+            low, high = low - room, high + room
             return cls(low, high, start, stop, True, _log_ticks(low, high))
         step = nice_step(max(max(values), 1e-12) / 5)
         high = step * math.ceil(max(max(values), 1e-12) / step)

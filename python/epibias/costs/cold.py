@@ -1,8 +1,8 @@
 """The first call of a fresh process: what a query pays after a restart.
 
-Cold means: a new Python process in which no stage has run. Its own start (imports, model, index) is
-told apart. The page cache is as it is: files read before, by whatever process, may still be in
-memory, and nothing here empties it.
+Cold means: a new Python process in which no stage has run. Its own start (imports, model, mapping
+of the index) is told apart. The page cache is as it is: files read before, by whatever process, may
+still be in memory, and nothing here empties it.
 
 `python -m epibias.costs.cold FOLDER STARTED` is that process; it prints one line of JSON.
 """
@@ -21,6 +21,7 @@ from typing import Any
 from epibias.errors import InputError
 
 SETTINGS, PASSAGES, QUERIES, AXIS = "cold.json", "passages.npy", "queries.npy", "axis.json"
+INDEX = "index"
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,6 @@ class ColdSettings:
     defense: str
     k: int
     pool_factor: int
-    scan: str
     n_threads: int
     text: str
     encoder: str | None
@@ -125,7 +125,7 @@ def _measure(folder: Path, started: float) -> dict[str, Any]:
     passages = np.load(settings.passages, mmap_mode="r")
     queries = np.load(folder / QUERIES)
     with using_threads(settings.n_threads):
-        before["index"], index = seconds_of(lambda: CosineIndex(passages, scan=settings.scan))
+        before["index"], index = seconds_of(lambda: CosineIndex.load(folder / INDEX, passages))
         deployment = Deployment(
             index,
             read_axis(folder / AXIS).axis,

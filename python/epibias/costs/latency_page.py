@@ -22,7 +22,7 @@ def latency_page(document: Mapping[str, Any]) -> Page:
             ("Corpus", f"{corpus['what']}: {corpus['n_passages']:,} of {corpus['dim']} columns"),
             ("Candidates", f"{document['n_candidates']} a query, {document['k']} selected"),
             ("Scan", document["scan"]),
-            ("Encoder", document["encoder"]["note"]),
+            ("Encoder", document["encoder"]["name"] or "none"),
             ("Checked before", f"{document['n_checked']} queries, stage by stage"),
             ("Machine", machine(document)),
         ],
@@ -76,7 +76,7 @@ def notes(document: Mapping[str, Any]) -> list[str]:
     stages = document["warm"][0]["stages"]
     size = document["warm"][0]["batch"]
     paper = document["paper"]
-    found = []
+    found = [document["encoder"]["note"]]
     if not document["encoding_measured"]:
         found.append("Encoding was not measured; totals are without it.")
     if min(one["stages"]["total"]["n_calls"] for one in document["warm"]) < 100:
@@ -111,9 +111,20 @@ def stage_chart(document: Mapping[str, Any]) -> LineChart:
 
 def _cells(stages: Mapping[str, Any], percentile: str, missing: Mapping[str, str]) -> list[str]:
     return [
-        missing[name] if stages[name] is None else f"{stages[name][percentile]:.4g}"
+        missing[name] if stages[name] is None else milliseconds(stages[name][percentile])
         for name in STAGES
     ]
+
+
+def milliseconds(value: float) -> str:
+    """Write a time.
+
+    Examples
+    --------
+    >>> milliseconds(0.012345), milliseconds(12.345), milliseconds(12345.6)
+    ('0.0123', '12.3', '12,346')
+    """
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
 def _calls(stages: Mapping[str, Any]) -> str:

@@ -112,7 +112,7 @@ class StressPlan:
 
     def bytes_to_write(self, data: DataFolder) -> int:
         """Bytes that the data folder still has to take, at most."""
-        n_bytes = stress_index.index_bytes(self.n_passages, self.dim)
+        n_bytes = stress_index.index_bytes(self.n_passages, self.dim, self.scan)
         if self.embeddings is None:
             n_bytes += corpus_file.bytes_missing(data.corpus, self.n_passages, self.dim)
         return n_bytes
@@ -153,9 +153,10 @@ def run_stress(
     peak = PeakMemory()
     with peak.phase("corpus"):
         passages, corpus = _corpus(plan, data, listener)
-    listener.start("preparing the index", None)
     with peak.phase("index"):
-        seconds, index = _timed(lambda: stress_index.make_index(passages, data.index, plan.scan))
+        seconds, index = _timed(
+            lambda: stress_index.make_index(passages, data.index, plan.scan, listener)
+        )
         indexes = {point: stress_index.prefix_of(index, point) for point in plan.points}
     about_index = {
         "scan": index.scan,
@@ -232,7 +233,7 @@ def _time_points(
     shape = plan.rounds, n_timed
     wall = {point: np.empty(shape) for point in indexes}
     cpu = {point: np.empty(shape) for point in indexes}
-    answers = []
+    answers, scan_of = [], {}
     listener.start("searching", (plan.rounds + 1) * n_timed)
     for number in range(plan.rounds + 1):
         for query in range(n_timed):
@@ -244,10 +245,12 @@ def _time_points(
                     cpu[point][number - 1, query] = time.process_time() - cpu_before
                 else:
                     answers.append(Answer(point, query, found.indices, found.similarities))
+                scan_of[point] = found.diagnostics["scan"]
             listener.advance(1)
     return [
         {
             "n_passages": point,
+            "scan": scan_of[point],
             "ms": 1e3 * float(wall[point].min(axis=0).mean()),
             "cpu_ms": 1e3 * float(cpu[point].min(axis=0).mean()),
             "p50_ms": 1e3 * float(np.percentile(wall[point], 50)),
@@ -271,6 +274,7 @@ def _search_batches(
         found = index.search(queries, k)
         seconds = time.perf_counter() - begun
         point["batch_size"], point["batch_ms"] = len(queries), 1e3 * seconds
+        point["batch_scan"] = found.diagnostics["scan"]
         point["batch_queries_per_second"] = len(queries) / seconds
         answers.append(Answer(n_passages, 0, found.indices, found.similarities))
     return answers

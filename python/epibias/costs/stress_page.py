@@ -78,18 +78,20 @@ def points_table(document: Mapping[str, Any]) -> Table:
     rows = [
         [
             f"{point['n_passages']:,}",
+            str(point["scan"]),
             f"{point['ms']:.3g}",
             f"{point['cpu_ms']:.3g}",
             f"{point['p50_ms']:.3g}",
             f"{point['p95_ms']:.3g}",
             f"{100 * deviation:+.0f} %",
             f"{point['batch_queries_per_second']:,.0f}",
+            str(point["batch_scan"]),
         ]
         for point, deviation in zip(points, deviations, strict=True)
     ]
     columns = [
-        "passages", "ms a query", "CPU ms", "p50 ms", "p95 ms", "from linear",
-        f"queries/s in one call of {n_checked}",
+        "passages", "scan", "ms a query", "CPU ms", "p50 ms", "p95 ms", "from linear",
+        f"queries/s, {n_checked} a call", "scan",
     ]  # fmt: skip
     caption = (
         f"ms and CPU ms: the fastest of {document['plan']['rounds']} rounds of each query, mean "

@@ -14,7 +14,7 @@ import numpy as np
 from epibias import _validate
 from epibias._validate import Float32Array
 
-N_CENTRES = 4096
+N_CENTRES = 1024
 LARGEST_DIM = 4096  # beyond it the rotation takes longer than the rows
 SPREAD = np.float32(0.8)
 DECAY = -0.35
