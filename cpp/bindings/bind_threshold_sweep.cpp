@@ -25,6 +25,14 @@ SweepPrecision precision_from_name(const std::string& name) {
     throw std::invalid_argument("precision: expected 'float64' or 'float32', got '" + name + "'");
 }
 
+SweepMethod method_from_name(const std::string& name) {
+    if (name == "all_splits") return SweepMethod::kAllSplits;
+    if (name == "binned") return SweepMethod::kBinned;
+    if (name == "auto") return SweepMethod::kAuto;
+    throw std::invalid_argument("method: expected 'all_splits', 'binned' or 'auto', got '" + name +
+                                "'");
+}
+
 // The arrays that a sweep fills, owned by Python, and the core's view of them.
 struct SweepArrays {
     py::array_t<float> thresholds;
@@ -60,7 +68,7 @@ py::tuple threshold_sweep(const py::object& similarities, const py::object& scor
                           std::int64_t min_dropped, double kappa, double bandwidth_factor,
                           std::int64_t permutations, std::int64_t max_exceedances,
                           const py::int_& seed, const py::object& query_ids, bool curve,
-                          const std::string& precision) {
+                          const std::string& precision, const std::string& method) {
     const ArrayView<float> similarity_view("similarities", similarities, {2});
     const ArrayView<float> score_view("scores", scores, {2});
     const auto id_view = optional_array<std::int64_t>("query_ids", query_ids, {1});
@@ -87,6 +95,7 @@ py::tuple threshold_sweep(const py::object& similarities, const py::object& scor
     options.seed = PyLong_AsUnsignedLongLongMask(seed.ptr());
     options.query_ids = ids;
     options.precision = precision_from_name(precision);
+    options.method = method_from_name(method);
     SweepArrays arrays(similarity_view.shape(0), curve,
                        std::max<std::int64_t>(similarity_view.shape(1) - 1, 0));
     {
@@ -127,9 +136,15 @@ void bind_threshold_sweep(py::module_& module) {
                py::arg("kappa") = 0.025, py::arg("bandwidth_factor") = 1.06,
                py::arg("permutations") = 0, py::arg("max_exceedances") = 0, py::arg("seed") = 0,
                py::arg("query_ids") = py::none(), py::arg("curve") = false,
-               py::arg("precision") = "float64",
+               py::arg("precision") = "float64", py::arg("method") = "all_splits",
                "Split of each query's candidates: (threshold, n_kept, divergence, p_value, curve, "
                "n_undecided).");
+    module.def(
+        "sweep_is_binned",
+        [](const std::string& method, std::int64_t n) {
+            return sweep_is_binned(method_from_name(method), n);
+        },
+        py::arg("method"), py::arg("n"), "Whether threshold_sweep bins queries of n candidates.");
     module.def("printed_sweep", &printed_sweep, py::arg("similarities"), py::arg("scores"),
                py::arg("tau") = 0.05, py::arg("n_thresholds") = 100, py::arg("floor") = 1e-12,
                py::arg("bandwidth_factor") = 1.06, py::arg("curve") = false,

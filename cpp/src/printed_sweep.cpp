@@ -61,7 +61,7 @@ void printed_query(const Kernels& kernels, MatrixView<const float> similarities,
         set.right_weight[split] = density / (static_cast<double>(query.n) - m);
     }
     evaluate_splits(*kernels.float64, kernels.float64->add_printed_kl, options.floor, query,
-                    nullptr, scratch.identity, scratch, set);
+                    nullptr, identity_of(query.n, scratch), scratch, set);
     FirstMaximum best;
     for (std::size_t split = 0; split < n_splits; ++split) {
         best.offer(split, set.divergences[split]);

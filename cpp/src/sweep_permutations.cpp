@@ -1,8 +1,8 @@
 #include "sweep_permutations.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
+#include <vector>
 
 #include "sweep_float32.hpp"
 #include "sweep_float64.hpp"
@@ -10,12 +10,6 @@
 namespace epibias::sweep {
 
 namespace {
-
-constexpr double kPermutationTolerance = 1e-10;
-
-double bar_of(double statistic) {
-    return statistic - kPermutationTolerance * std::max(1.0, std::abs(statistic));
-}
 
 // Comparisons in float64, on the kernel rows that the first of them makes.
 class Float64Comparisons {
@@ -52,7 +46,7 @@ double permutation_p_value(const Kernels& kernels, Query& query, Statistic stati
     const auto sharpen = [&] {
         if (statistic.error == 0) return;
         scratch.float32.open.assign(1, statistic.n_kept);
-        statistic.value = in_float64.largest(scratch.identity, scratch.float32.open);
+        statistic.value = in_float64.largest(identity_of(query.n, scratch), scratch.float32.open);
         statistic.error = 0;
     };
     const std::vector<std::int32_t>& n_left = scratch.splits.n_left;
@@ -78,16 +72,7 @@ double permutation_p_value(const Kernels& kernels, Query& query, Statistic stati
         sharpen();
         return in_float64.largest(scratch.shuffled, open) >= bar_of(statistic.value);
     };
-    scratch.shuffled.resize(static_cast<std::size_t>(query.n));
-    std::int64_t exceedances = 0;
-    for (std::int64_t permutation = 0; permutation < options.permutations; ++permutation) {
-        keyed_permutation(options.seed, query_id, permutation, scratch.shuffled);
-        if (reaches()) ++exceedances;
-        if (options.max_exceedances > 0 && exceedances >= options.max_exceedances) {
-            return static_cast<double>(exceedances) / static_cast<double>(permutation + 1);
-        }
-    }
-    return static_cast<double>(exceedances + 1) / static_cast<double>(options.permutations + 1);
+    return p_value_of_shuffles(query.n, query_id, options, scratch, reaches);
 }
 
 }  // namespace epibias::sweep

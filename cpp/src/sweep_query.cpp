@@ -127,10 +127,6 @@ void sort_by_similarity(const kernels::SweepFloat32Kernels& table, Scratch& scra
     const std::size_t n = scratch.similarities.size();
     scratch.sorted_similarities.resize(n);
     scratch.sorted_scores.resize(n);
-    if (scratch.identity.size() != n) {
-        scratch.identity.resize(n);
-        for (std::size_t i = 0; i < n; ++i) scratch.identity[i] = static_cast<std::int32_t>(i);
-    }
     if (n <= kernels::kMostRanked) return place_ranked(table, scratch);
     scratch.keys.resize(n);
     for (std::size_t i = 0; i < n; ++i) scratch.keys[i] = placed_key(scratch.similarities[i], i);
@@ -184,6 +180,15 @@ bool read_query(MatrixView<const float> similarities, MatrixView<const float> sc
     const double step = range / static_cast<double>(query.n_grid - 1);
     query.grid_step = (step + query.low) - query.low;
     return true;
+}
+
+const std::vector<std::int32_t>& identity_of(std::int64_t n, Scratch& scratch) {
+    const auto size = static_cast<std::size_t>(n);
+    if (scratch.identity.size() != size) {
+        scratch.identity.resize(size);
+        for (std::size_t i = 0; i < size; ++i) scratch.identity[i] = static_cast<std::int32_t>(i);
+    }
+    return scratch.identity;
 }
 
 void fill_grid(Query& query, Scratch& scratch) {

@@ -52,6 +52,13 @@ struct Float32Scratch {
     AlignedBufferOf<float> rows, row_totals, suffixes, sums;
 };
 
+// What the binned sweep needs (sweep_binned.cpp).
+struct BinnedScratch {
+    std::vector<std::int32_t> numbers;
+    std::vector<double> taps;
+    AlignedBuffer histograms;
+};
+
 // What one thread needs for one query; sized by the first query that needs it.
 struct Scratch {
     std::vector<float> similarities, scores, sorted_similarities;
@@ -64,6 +71,7 @@ struct Scratch {
     AlignedBuffer rows, suffixes, sums;
     FifthRoot fifth_root;
     Float32Scratch float32;
+    BinnedScratch binned;
 };
 
 // One query, sorted by similarity, with its bandwidth and grid.
@@ -82,8 +90,11 @@ struct Query {
                               std::int64_t row, double bandwidth_factor, Scratch& scratch,
                               Query& query);
 
-// scratch.sorted_similarities, sorted_scores (ties by place) and identity.
+// scratch.sorted_similarities and sorted_scores; ties by place.
 void sort_by_similarity(const kernels::SweepFloat32Kernels& table, Scratch& scratch);
+
+// 0 … n - 1, kept from query to query.
+[[nodiscard]] const std::vector<std::int32_t>& identity_of(std::int64_t n, Scratch& scratch);
 
 // scratch.grid, once a query.
 void fill_grid(Query& query, Scratch& scratch);

@@ -8,6 +8,7 @@
 #include "first_maximum.hpp"
 #include "refuse.hpp"
 #include "sweep_batch.hpp"
+#include "sweep_binned.hpp"
 #include "sweep_float32.hpp"
 #include "sweep_float64.hpp"
 #include "sweep_permutations.hpp"
@@ -45,7 +46,7 @@ struct Task {
     void evaluate(SplitSet& set) const {
         set_weights(query, options, set);
         evaluate_splits(*kernels.float64, add_terms_of(*kernels.float64, options.criterion),
-                        options.kappa, query, nullptr, scratch.identity, scratch, set);
+                        options.kappa, query, nullptr, identity_of(query.n, scratch), scratch, set);
     }
 
     // The first maximum among the admitted ones of a set that was evaluated; n_kept 0: none.
@@ -104,6 +105,23 @@ void sweep_query(const Kernels& kernels, MatrixView<const float> similarities,
     Query query;
     if (!read_query(similarities, scores, row, options.bandwidth_factor, scratch, query)) return;
     sort_by_similarity(*kernels.float32, scratch);
+    const auto place = static_cast<std::size_t>(row);
+    const auto report = [&](const Statistic& best) {
+        result.thresholds[place] =
+            scratch.sorted_similarities[static_cast<std::size_t>(best.n_kept)];
+        result.n_kept[place] = best.n_kept;
+        result.divergences[place] = best.value;
+    };
+    const bool test_wanted = options.permutations > 0 && !result.p_values.empty();
+    if (sweep_is_binned(options.method, query.n)) {
+        BinnedQuery binned(kernels, query, options, scratch);
+        const bool curve_wanted = result.curve.data != nullptr;
+        const Statistic best = binned.best(curve_wanted ? result.curve.row(row) : nullptr);
+        if (best.n_kept == 0) return;
+        report(best);
+        if (test_wanted) result.p_values[place] = binned.p_value(best, query_id);
+        return;
+    }
     Task task{kernels, options, query, scratch};
     Statistic best;
     if (result.curve.data != nullptr) {
@@ -122,11 +140,8 @@ void sweep_query(const Kernels& kernels, MatrixView<const float> similarities,
         ++task.n_undecided;
     }
     if (best.n_kept == 0) return;
-    const auto place = static_cast<std::size_t>(row);
-    result.thresholds[place] = scratch.sorted_similarities[static_cast<std::size_t>(best.n_kept)];
-    result.n_kept[place] = best.n_kept;
-    result.divergences[place] = best.value;
-    if (options.permutations > 0 && !result.p_values.empty()) {
+    report(best);
+    if (test_wanted) {
         result.p_values[place] =
             permutation_p_value(kernels, query, best, query_id, options, scratch, task.n_undecided);
     }
@@ -135,6 +150,10 @@ void sweep_query(const Kernels& kernels, MatrixView<const float> similarities,
 
 }  // namespace
 }  // namespace sweep
+
+bool sweep_is_binned(SweepMethod method, std::int64_t n) {
+    return method == SweepMethod::kBinned || (method == SweepMethod::kAuto && n > kMostUnbinned);
+}
 
 std::uint64_t mix64(std::uint64_t value) {
     value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9ULL;

@@ -72,9 +72,11 @@ def threshold_sweep(
     query_ids: Int64Array | None = None,
     curve: bool = False,
     precision: str = "float64",
+    method: str = "all_splits",
 ) -> tuple[
     Float32Array, Int64Array, Float64Array, Float64Array, Float64Array | None, Int64Array
 ]: ...
+def sweep_is_binned(method: str, n: int) -> bool: ...
 def printed_sweep(
     similarities: Float32Array,
     scores: Float32Array,

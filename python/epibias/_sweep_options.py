@@ -15,6 +15,7 @@ from epibias import _validate
 
 CRITERIA = ("kl", "mi")
 PRECISIONS = ("float64", "float32")
+METHODS = ("all_splits", "binned", "auto")
 MAX_KAPPA = 1e6
 MAX_BANDWIDTH_FACTOR = 1e6
 MAX_FLOOR = 1
@@ -34,6 +35,7 @@ _CHECKS: dict[str, Callable[[str, object], Any]] = {
     "permutations": partial(_validate.integer, low=0),
     "max_exceedances": partial(_validate.integer, low=0),
     "precision": partial(_validate.choice, options=PRECISIONS),
+    "method": partial(_validate.choice, options=METHODS),
     "seed": partial(_validate.integer, low=0, high=_validate.MAX_INT64),
     "tau": partial(_validate.number, low=0, below=0.5),
     "n_thresholds": partial(_validate.integer, low=1, high=MAX_THRESHOLDS),

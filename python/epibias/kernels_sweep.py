@@ -29,13 +29,16 @@ def threshold_sweep(
     query_ids: Int64Array | None = None,
     curve: bool = False,
     precision: str = "float64",
+    method: str = "all_splits",
 ) -> Sweep:
     """Split each query's similarities where its scores differ most; see `epibias.threshold_sweep`.
 
     Parameters
     ----------
     similarities, scores : float32 [n_queries, n]
-    criterion, kappa, bandwidth_factor, permutations, max_exceedances, seed, curve, precision
+    criterion, kappa, bandwidth_factor, permutations, max_exceedances, seed, curve
+        As there.
+    precision, method : str
         As there.
     min_kept, min_dropped : int
         Fewest points on the low and on the high side.
@@ -82,8 +85,35 @@ def threshold_sweep(
                 max_exceedances=max_exceedances,
                 seed=seed,
                 precision=precision,
+                method=method,
             ),
         )
+
+
+def sweep_is_binned(method: str, n: int) -> bool:
+    """Tell whether `threshold_sweep` with this method bins queries of `n` candidates.
+
+    Parameters
+    ----------
+    method : {"all_splits", "binned", "auto"}
+    n : int
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    InputError
+        No such method.
+
+    Examples
+    --------
+    >>> sweep_is_binned("auto", 10_000), sweep_is_binned("auto", 10_001)
+    (False, True)
+    """
+    with core_errors():
+        return _core.sweep_is_binned(checked(method=method)["method"], n)
 
 
 def printed_sweep(

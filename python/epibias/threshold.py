@@ -15,6 +15,7 @@ from epibias import _validate, kernels
 from epibias._sweep_options import checked
 from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.errors import InputError
+from epibias.kernels_sweep import sweep_is_binned
 
 _MILLION = 1_000_000
 
@@ -36,10 +37,13 @@ class ThresholdSweep:
         for (`permutations=0`, `printed_sweep`).
     curve : float64 [n_queries, n - 1] or None
         Divergence with 1 … n − 1 candidates on the low side, NaN where equal similarities make
-        the split impossible. `printed_sweep`: one column a threshold.
+        the split impossible, or the binned sweep left it out. `printed_sweep`: one column a
+        threshold.
     n_undecided : int64 [n_queries]
         Decisions that float32 left open and float64 took: which split, and one a permutation.
         It says what was computed and not how sure the answer is.
+    method : {"all_splits", "binned", "printed"}
+        Which sweep ran.
 
     Examples
     --------
@@ -54,6 +58,7 @@ class ThresholdSweep:
     p_value: Float64Array
     curve: Float64Array | None
     n_undecided: Int64Array
+    method: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +103,7 @@ def threshold_sweep(
     query_ids: Int64Array | None = None,
     curve: bool = False,
     precision: str = "float64",
+    method: str = "all_splits",
 ) -> ThresholdSweep:
     """Find each query's threshold: the split of largest divergence between the scores' densities.
 
@@ -133,6 +139,10 @@ def threshold_sweep(
         `threshold_sweep.hpp`), its last bits depend on the SIMD level. Threshold, `n_kept` and
         `p_value` are those of float64 to the bit, whatever is chosen here: where float32 cannot
         tell, float64 decides.
+    method : {"all_splits", "binned", "auto"}
+        "binned", for large n: about 256 splits, at quantiles of the similarities, and scores shared
+        out between grid points; another answer than "all_splits", near it (docs/threshold.md).
+        "auto" bins queries of more than 10,000 candidates; the result says which ran.
 
     Returns
     -------
@@ -170,11 +180,14 @@ def threshold_sweep(
         query_ids=query_ids,
         curve=curve,
         precision=precision,
+        method=method,
     )
     if permutations == 0:  # the core's 1 would look like the result of a test
         p_value = _no_test(threshold)
     _validate.sealed(threshold, n_kept, divergence, p_value, divergences, n_undecided)
-    return ThresholdSweep(threshold, n_kept, divergence, p_value, divergences, n_undecided)
+    binned = sweep_is_binned(method, similarities.shape[1])
+    ran = "binned" if binned else "all_splits"
+    return ThresholdSweep(threshold, n_kept, divergence, p_value, divergences, n_undecided, ran)
 
 
 def smallest_side(n: int, *, slack: float, min_side: int) -> int:
@@ -267,7 +280,9 @@ def printed_sweep(
     )
     p_value, n_undecided = _no_test(threshold), np.zeros_like(n_kept)
     _validate.sealed(threshold, n_kept, divergence, p_value, divergences, n_undecided)
-    return ThresholdSweep(threshold, n_kept, divergence, p_value, divergences, n_undecided)
+    return ThresholdSweep(
+        threshold, n_kept, divergence, p_value, divergences, n_undecided, "printed"
+    )
 
 
 def side_densities(

@@ -95,9 +95,29 @@ void fold(const double* sums, std::int64_t n_splits, double* totals) {
     }
 }
 
+void smooth(const double* histograms, std::int64_t n_rows, std::int64_t stride, const double* taps,
+            std::int64_t n_side, double* rows) {
+    for (std::int64_t i = 0; i < n_rows; ++i) {
+        const double* histogram = histograms + i * stride;
+        // Two sums, so that one's additions need not wait for the other's.
+        Lanes even = load(histogram) * broadcast(taps[0]);
+        Lanes odd = broadcast(0.0);
+        std::int64_t k = 1;
+        for (; k < n_side; k += 2) {
+            odd = odd + (load(histogram - k) + load(histogram + k)) * broadcast(taps[k]);
+            even =
+                even + (load(histogram - k - 1) + load(histogram + k + 1)) * broadcast(taps[k + 1]);
+        }
+        if (k == n_side) {
+            odd = odd + (load(histogram - k) + load(histogram + k)) * broadcast(taps[k]);
+        }
+        store(rows + i * kLanes, maximum(even + odd, broadcast(1e-295)));
+    }
+}
+
 }  // namespace
 
-const ThresholdSweepKernels kThresholdSweep{kernel_rows, add_floored_kl, add_mutual_information,
-                                            add_printed_kl, fold};
+const ThresholdSweepKernels kThresholdSweep{kernel_rows,    add_floored_kl, add_mutual_information,
+                                            add_printed_kl, fold,           smooth};
 
 }  // namespace epibias::kernels::EPIBIAS_LEVEL

@@ -43,6 +43,11 @@ struct ThresholdSweepKernels {
 
     // totals[j] = sum over the block of sums[j].
     void (*fold)(const double* sums, std::int64_t n_splits, double* totals);
+
+    // rows[i][g] = sum over k from -n_side to n_side of taps[|k|] histograms[i stride + g + k]; not
+    // below 1e-295, as of kernel_rows.
+    void (*smooth)(const double* histograms, std::int64_t n_rows, std::int64_t stride,
+                   const double* taps, std::int64_t n_side, double* rows);
 };
 
 namespace scalar {
