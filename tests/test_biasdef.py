@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference_defenses as oracle
-from epibias.defenses import BiasDef, sides
+from epibias.defenses import BiasDef
 from epibias.errors import InputError
 from pools import make_pool, random_lists
 
@@ -79,43 +79,6 @@ def test_gate_filters_as_the_oracle_does():
     options = {"gate": 0.2, "permutations": 19, "seed": 7}
     query_ids = rng.permutation(1000)[:24]
     assert_as_oracle(BiasDef(5, **options), similarities, scores, np.zeros(24), query_ids, options)
-
-
-def random_rectangles(seed, n_queries, n):
-    rng = np.random.default_rng(seed)
-    x = -np.sort(-rng.uniform(0, 1, (n_queries, n)).astype(np.float32), axis=1)
-    y = rng.normal(0, 0.1, (n_queries, n)).astype(np.float32)
-    y += rng.choice([0, 0.3], (n_queries, 1)).astype(np.float32) * (x > 0.6)
-    cut = rng.integers(0, n + 1, n_queries)
-    return rng, x, y, np.arange(n) >= cut[:, None]
-
-
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 20])
-def test_suspicious_side_is_the_oracles_over_thousands_of_splits(n):
-    rng, _, y, left = random_rectangles(n, 1500, n)
-    centres = rng.normal(0, 0.1, 1500)
-    drop_left, drop_right = sides.suspicious_side(y, left, centres, 2)
-    assert not (drop_left & drop_right).any()
-    seen = set()
-    for row in range(1500):
-        lefts, rights = np.flatnonzero(left[row]).tolist(), np.flatnonzero(~left[row]).tolist()
-        wide = y[row].astype(float)
-        expected = oracle.suspicious_side(wide, lefts, rights, centres[row], 2)
-        got = "left" if drop_left[row] else "right" if drop_right[row] else "none"
-        assert got == expected, row
-        seen.add(got)
-    assert seen == ({"none"} if n == 2 else {"left", "right", "none"})
-
-
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 20])
-def test_nearer_side_is_the_oracles_over_thousands_of_splits(n):
-    _, x, y, left = random_rectangles(n, 700, n)
-    moved = sides.nearer_side(x, y, ~left)
-    for row in range(700):
-        dropped = np.flatnonzero(~left[row]).tolist()
-        expected = oracle.nearer_side(x[row].astype(float), y[row].astype(float), dropped)
-        assert np.flatnonzero(moved[row]).tolist() == expected, row
-    assert (moved != ~left).any() == (n >= 4)
 
 
 def test_mitigation_puts_a_neutral_passage_of_high_similarity_back():

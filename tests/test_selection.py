@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from dataclasses import asdict, fields, replace
+
 import numpy as np
 import pytest
 
@@ -60,6 +64,38 @@ def test_rows_count_from_either_end_and_end_where_they_end(chosen):
         chosen[3]
     with pytest.raises(InputError, match=r"query: expected an integer, got 1\.5"):
         chosen[1.5]
+
+
+def flat_selection():
+    dropped, kept = np.array([31, 5]), np.array([0, 2, 1])
+    starts = np.array([0, 1, 1, 2]), np.array([0, 2, 2, 3])
+    diagnostics = {"short": np.array([False, True, True])}
+    return Selection.of_arrays(
+        np.array([32, 9]), np.array([0, 1, 1, 2]), np.array([2, 1]),
+        dropped, starts[0], kept, starts[1], diagnostics,
+    )  # fmt: skip
+
+
+def test_flat_arrays_are_cut_into_one_array_a_query_when_asked_for():
+    chosen = flat_selection()
+    assert [part.tolist() for part in chosen] == [[32], [], [9]]
+    assert type(chosen.dropped) is tuple
+    assert [part.tolist() for part in chosen.dropped] == [[31], [], [5]]
+    assert [part.tolist() for part in chosen.kept] == [[0, 2], [], [1]]
+    assert chosen.kept is chosen.kept
+    with pytest.raises(AttributeError, match=r"'Selection' object has no attribute 'left'"):
+        chosen.left  # noqa: B018
+
+
+def test_a_selection_of_flat_arrays_is_one_as_any_other():
+    for copied in (
+        pickle.loads(pickle.dumps(flat_selection())),  # noqa: S301  our own bytes
+        copy.deepcopy(flat_selection()),
+        replace(flat_selection(), diagnostics={}),
+    ):
+        assert [part.tolist() for part in copied.kept] == [[0, 2], [], [1]]
+    assert set(asdict(flat_selection())) == {field.name for field in fields(Selection)}
+    assert repr(flat_selection()).startswith("Selection(indices=array([32,  9])")
 
 
 def test_no_queries():

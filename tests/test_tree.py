@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-STAGES = ["cosine_topk", "quantized_scan", "polarization_axis", "threshold_sweep", "rerank"]
+STAGES = [
+    "cosine_topk",
+    "quantized_scan",
+    "polarization_axis",
+    "threshold_sweep",
+    "rerank",
+    "rank_candidates",
+    "biasdef_select",
+]
 
 
 def tracked(*patterns: str) -> list[Path]:

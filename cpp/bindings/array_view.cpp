@@ -28,21 +28,23 @@ std::string attribute_text(const py::handle& value, const char* attribute) {
 
 py::array checked_array(const std::string& argument, const py::handle& value,
                         const py::dtype& dtype, std::initializer_list<int> allowed_ndim) {
-    const auto name = py::str(dtype).cast<std::string>();
-    const std::string shape = ndim_text(allowed_ndim);
+    // The texts of a refusal take longer than a query's work: they are made when one is due.
+    const auto shape = [&] { return ndim_text(allowed_ndim); };
+    const auto name = [&] { return py::str(dtype).cast<std::string>(); };
     if (!py::isinstance<py::array>(value)) {
         const auto type = py::str(py::type::handle_of(value).attr("__name__")).cast<std::string>();
-        refuse(argument, "a numpy array, " + shape + " " + name, type);
+        refuse(argument, "a numpy array, " + shape() + " " + name(), type);
     }
     auto array = py::reinterpret_borrow<py::array>(value);
-    if (!array.dtype().equal(dtype)) {
-        refuse(argument, "dtype " + name + "; call " + argument + ".astype(np." + name + ")",
+    if (!array.dtype().is(dtype) && !array.dtype().equal(dtype)) {
+        refuse(argument, "dtype " + name() + "; call " + argument + ".astype(np." + name() + ")",
                "dtype " + attribute_text(value, "dtype"));
     }
     bool allowed = false;
     for (const int ndim : allowed_ndim) allowed = allowed || array.ndim() == ndim;
-    if (!allowed)
-        refuse(argument, "a " + shape + " array", "shape " + attribute_text(value, "shape"));
+    if (!allowed) {
+        refuse(argument, "a " + shape() + " array", "shape " + attribute_text(value, "shape"));
+    }
     if ((array.flags() & py::array::c_style) == 0) {
         refuse(argument, "a C-contiguous array; call np.ascontiguousarray(" + argument + ")",
                "strides " + attribute_text(value, "strides"));

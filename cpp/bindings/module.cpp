@@ -41,4 +41,6 @@ PYBIND11_MODULE(_core, module) {
     epibias::bindings::bind_polarization_axis(module);
     epibias::bindings::bind_threshold_sweep(module);
     epibias::bindings::bind_rerank(module);
+    epibias::bindings::bind_rank_candidates(module);
+    epibias::bindings::bind_biasdef_select(module);
 }

@@ -10,5 +10,7 @@ void bind_quantized_scan(pybind11::module_& module);
 void bind_polarization_axis(pybind11::module_& module);
 void bind_threshold_sweep(pybind11::module_& module);
 void bind_rerank(pybind11::module_& module);
+void bind_rank_candidates(pybind11::module_& module);
+void bind_biasdef_select(pybind11::module_& module);
 
 }  // namespace epibias::bindings

@@ -4,12 +4,25 @@ Arrays are C-contiguous and of exactly the dtype named; anything else raises `Va
 `argument: expected …, got …`. The GIL is released during every call.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 Float32Array = NDArray[np.float32]
 Float64Array = NDArray[np.float64]
 Int64Array = NDArray[np.int64]
+# indices, offsets, positions, dropped, dropped_offsets, kept, kept_offsets, diagnostics
+SelectionParts = tuple[
+    Int64Array,
+    Int64Array,
+    Int64Array,
+    Int64Array,
+    Int64Array,
+    Int64Array,
+    Int64Array,
+    dict[str, NDArray[Any]],
+]
 
 def simd_level() -> str: ...
 def simd_levels() -> list[str]: ...
@@ -93,3 +106,37 @@ def mmr(
     relevance_weight: float = 0.5,
 ) -> Int64Array: ...
 def dpp_greedy(kernel: Float64Array, k: int) -> tuple[Int64Array, Int64Array]: ...
+def rank_candidates(
+    query_embeddings: Float32Array,
+    candidate_embeddings: Float32Array,
+    offsets: Int64Array,
+    indices: Int64Array | None,
+    ps_embeddings: Float32Array | None,
+    axes: Float32Array,
+    axis_of_query: Int64Array | None = None,
+    score_offsets: Float64Array | None = None,
+    normalize: bool = True,
+) -> tuple[Int64Array, Int64Array, Float32Array, Float32Array]: ...
+def biasdef_select(
+    similarities: Float32Array,
+    scores: Float32Array,
+    offsets: Int64Array,
+    indices: Int64Array,
+    parameters: dict[str, Any],
+    neutral_centres: Float64Array | None = None,
+    query_ids: Int64Array | None = None,
+) -> SelectionParts: ...
+def biasdef_select_vectors(
+    query_embeddings: Float32Array,
+    candidate_embeddings: Float32Array,
+    offsets: Int64Array,
+    indices: Int64Array | None,
+    ps_embeddings: Float32Array | None,
+    axes: Float32Array,
+    parameters: dict[str, Any],
+    axis_of_query: Int64Array | None = None,
+    score_offsets: Float64Array | None = None,
+    normalize: bool = True,
+    neutral_centres: Float64Array | None = None,
+    query_ids: Int64Array | None = None,
+) -> SelectionParts: ...

@@ -28,6 +28,13 @@ def array(
     argument: str, value: object, *, dtype: type[np.generic], ndim: int | tuple[int, ...]
 ) -> NDArray[Any]:
     """Check that `value` is a C-contiguous array of exactly this dtype and number of dimensions."""
+    if (  # most arrays are right, and one query's candidates take less time than the texts below
+        type(value) is np.ndarray
+        and value.dtype == dtype
+        and (value.ndim == ndim if isinstance(ndim, int) else value.ndim in ndim)
+        and value.flags.c_contiguous
+    ):
+        return value
     allowed = (ndim,) if isinstance(ndim, int) else ndim
     name = np.dtype(dtype).name
     shape_text = " or ".join(f"{n}-d" for n in allowed)

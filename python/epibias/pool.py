@@ -8,12 +8,12 @@ ascending. A pool comes from an index (`build`) or from vectors of any store (`f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from epibias import _validate, pool_parts
+from epibias import _validate, kernels_select, pool_parts
 from epibias._dispatch import renamed
 from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.polarization import PolarizationAxis
@@ -165,23 +165,25 @@ class CandidatePool:
         with renamed(embeddings="ps_embeddings"):
             scores = axis.score(source, found.indices, topics=topic_of_query)
         flat = found.indices.ravel()
-        embeddings = np.ascontiguousarray(index.embeddings[flat])
+        embeddings = ps_rows = np.ascontiguousarray(index.embeddings[flat])
+        if ps_embeddings is not None:
+            ps_rows = np.ascontiguousarray(source[flat])
         texts, metadata = pool_parts.join_corpus(corpus, flat)
-        return cls(
-            flat,
-            found.similarities.ravel(),
-            scores.ravel(),
-            np.arange(n_queries + 1) * n,
-            k,
-            query_embeddings,
-            embeddings,
-            embeddings if ps_embeddings is None else np.ascontiguousarray(source[flat]),
-            pool_parts.centres_of(axis, topic_of_query, neutral_centres),
-            query_ids,
-            pool_parts.as_tuple(topics),
-            pool_parts.as_tuple(query_texts),
-            texts,
-            metadata,
+        return cls._of_ranked(
+            indices=flat,
+            similarities=found.similarities.ravel(),
+            scores=scores.ravel(),
+            offsets=np.arange(n_queries + 1) * n,
+            k=k,
+            query_embeddings=query_embeddings,
+            embeddings=embeddings,
+            ps_embeddings=ps_rows,
+            neutral_centres=pool_parts.centres_of(axis, topic_of_query, neutral_centres),
+            query_ids=query_ids,
+            topics=pool_parts.as_tuple(topics),
+            query_texts=pool_parts.as_tuple(query_texts),
+            passage_texts=texts,
+            metadata=metadata,
         )
 
     @classmethod
@@ -247,31 +249,44 @@ class CandidatePool:
         parts = pool_parts.VectorParts.of(
             query_embeddings, candidate_embeddings, indices, ps_embeddings, axis.dim
         )
-        order, similarities = parts.ranked(query_embeddings)
         topic_of_query = pool_parts.topic_of_query(axis, len(query_embeddings), axis_of_query)
-        scores = parts.scores(axis, topic_of_query)[order]
-        embeddings = parts.embeddings[order]
-        return cls(
-            parts.indices[order],
-            similarities,
-            scores,
-            parts.offsets,
-            k,
-            query_embeddings,
-            embeddings,
-            embeddings if ps_embeddings is None else parts.ps_embeddings[order],
-            pool_parts.centres_of(axis, topic_of_query, neutral_centres),
-            query_ids,
-            pool_parts.as_tuple(topics),
-            pool_parts.as_tuple(query_texts),
-            parts.reordered("passage_texts", passage_texts, order),
-            None
-            if metadata is None
-            else {
-                name: parts.reordered(f"metadata[{name!r}]", values, order) or ()
+        centres = pool_parts.centres_of(axis, topic_of_query, neutral_centres)
+        rows, numbers, similarities, scores = kernels_select.rank_candidates(
+            **parts.for_core(axis, topic_of_query)
+        )
+        embeddings = ps_rows = parts.embeddings[rows]
+        if parts.ps_embeddings is not None:
+            ps_rows = parts.ps_embeddings[rows]
+        return cls._of_ranked(
+            indices=numbers,
+            similarities=similarities,
+            scores=scores,
+            offsets=parts.offsets,
+            k=k,
+            query_embeddings=query_embeddings,
+            embeddings=embeddings,
+            ps_embeddings=ps_rows,
+            neutral_centres=centres,
+            query_ids=query_ids,
+            topics=pool_parts.as_tuple(topics),
+            query_texts=pool_parts.as_tuple(query_texts),
+            passage_texts=parts.reordered("passage_texts", passage_texts, rows),
+            metadata=metadata
+            and {
+                name: parts.reordered(f"metadata[{name!r}]", values, rows) or ()
                 for name, values in metadata.items()
             },
         )
+
+    @classmethod
+    def _of_ranked(cls, **fields: Any) -> CandidatePool:  # noqa: ANN401  every field by name
+        """Make a pool of candidates whose rows and order the core has seen to."""
+        pool = object.__new__(cls)
+        pool.__dict__.update(fields)
+        if fields["query_ids"] is None:
+            pool.__dict__["query_ids"] = np.arange(pool.n_queries)
+        pool_parts.check_labels(pool)
+        return pool
 
     @property
     def n_queries(self) -> int:
@@ -359,8 +374,8 @@ class CandidatePool:
         embeddings = self.embeddings[rows]
         same = self.ps_embeddings is self.embeddings
         centres, metadata = self.neutral_centres, self.metadata
-        return replace(
-            self,
+        return self._of_ranked(
+            k=self.k,
             indices=self.indices[rows],
             similarities=self.similarities[rows],
             scores=self.scores[rows],

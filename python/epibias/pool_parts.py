@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,12 +59,14 @@ class PoolGroup:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class VectorParts:
-    """Candidates of every query laid end to end, in the order given."""
+    """Candidates of every query laid end to end, in the order given. No value was read yet."""
 
-    indices: Int64Array
+    queries: Float32Array
     embeddings: Float32Array
-    ps_embeddings: Float32Array
+    sizes: list[int]
     offsets: Int64Array
+    indices: Int64Array | None
+    ps_embeddings: Float32Array | None
 
     @classmethod
     def of(
@@ -73,86 +77,52 @@ class VectorParts:
         ps_embeddings: Float32Array | Sequence[Float32Array] | None,
         ps_dim: int,
     ) -> VectorParts:
-        """Check the arrays of every query and lay them end to end; the axis takes `ps_dim`."""
+        """Check the shapes of every query's arrays; the axis takes `ps_dim` columns."""
         queries = _validate.array("query_embeddings", query_embeddings, dtype=np.float32, ndim=2)
         n_queries, dim = queries.shape
-        vectors = _per_query("candidate_embeddings", candidate_embeddings, n_queries, np.float32, 2)
-        _check_columns("candidate_embeddings", vectors, dim, "query_embeddings")
-        sizes = [len(part) for part in vectors]
-        if indices is None:
-            numbers = [np.arange(size) for size in sizes]
-        else:
-            numbers = _per_query("indices", indices, n_queries, np.int64, 1)
-            _check_sizes("indices", numbers, sizes)
-        for query, part in enumerate(numbers):
-            values, counts = np.unique(part, return_counts=True)
-            if (counts > 1).any():
-                twice = f"{values[counts > 1][0]} twice"
-                raise InputError("indices", "each candidate once", twice, f"query {query}")
-        flat = np.concatenate([np.empty((0, dim), np.float32), *vectors])
-        if ps_embeddings is None:
-            if dim != ps_dim:
-                found = f"None, with candidate_embeddings of {dim} columns"
-                raise InputError("ps_embeddings", _columns_of_axis(ps_dim), found)
-            flat_ps = flat
-        else:
-            ps = _per_query("ps_embeddings", ps_embeddings, n_queries, np.float32, 2)
-            _check_sizes("ps_embeddings", ps, sizes)
-            _check_columns("ps_embeddings", ps, ps_dim, "the anchors")
-            flat_ps = np.concatenate([np.empty((0, ps_dim), np.float32), *ps])
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return cls(np.concatenate([np.empty(0, np.int64), *numbers]), flat, flat_ps, offsets)
+        vectors, sizes = _end_to_end(
+            "candidate_embeddings", candidate_embeddings, n_queries, (dim, "query_embeddings")
+        )
+        numbers = flat_ps = None
+        if indices is not None:
+            numbers, found = _end_to_end("indices", indices, n_queries, None)
+            _check_sizes("indices", found, sizes)
+        if ps_embeddings is not None:
+            flat_ps, found = _end_to_end(
+                "ps_embeddings", ps_embeddings, n_queries, (ps_dim, "the anchors")
+            )
+            _check_sizes("ps_embeddings", found, sizes)
+        elif dim != ps_dim:
+            got = f"None, with candidate_embeddings of {dim} columns"
+            raise InputError("ps_embeddings", _columns_of_axis(ps_dim), got)
+        offsets = np.array([0, *accumulate(sizes)], np.int64)
+        return cls(queries, vectors, sizes, offsets, numbers, flat_ps)
 
-    def ranked(self, query_embeddings: Float32Array) -> tuple[Int64Array, Float32Array]:
-        """Flat rows in the total order within each query, and their exact similarities."""
-        order = np.empty(len(self.indices), np.int64)
-        similarities = np.empty(len(self.indices), np.float32)
-        for query, (start, stop) in enumerate(
-            zip(self.offsets[:-1], self.offsets[1:], strict=True)
-        ):
-            if start == stop:
-                continue
-            names = {"queries": "query_embeddings", "passages": "candidate_embeddings"}
-            with renamed(where=f"query {query}", **names):
-                positions, found, _ = kernels.cosine_topk(
-                    query_embeddings[query : query + 1],
-                    self.embeddings[start:stop],
-                    int(stop - start),
-                )
-            values = np.empty(stop - start, np.float32)
-            values[positions[0]] = found[0]
-            # Equal similarities are ranked by the caller's indices, not by where they stood.
-            rank = np.lexsort((self.indices[start:stop], -values))
-            order[start:stop] = start + rank
-            similarities[start:stop] = values[rank]
-        return order, similarities
-
-    def scores(self, axis: PolarizationAxis, topic_of_query: Int64Array) -> Float32Array:
-        """Polarization score of every candidate, in the order given."""
-        if self.ps_embeddings is not self.embeddings:  # those were checked with the similarities
-            starts = zip(self.offsets[:-1], self.offsets[1:], strict=True)
-            for query, (start, stop) in enumerate(starts):
-                rows, place = self.ps_embeddings[start:stop], f"query {query}"
-                with renamed(where=place):
-                    if axis.normalize:
-                        kernels.inverse_norms(rows, "ps_embeddings")
-                    else:
-                        _validate.finite("ps_embeddings", rows)
-        # Each candidate is a query of one row: ragged sizes in one call.
-        of_candidate = np.repeat(topic_of_query, np.diff(self.offsets))
-        one_each = np.arange(len(self.indices))[:, None]
-        return axis.score(self.ps_embeddings, one_each, topics=of_candidate).ravel()
+    def for_core(self, axis: PolarizationAxis, topic_of_query: Int64Array) -> dict[str, Any]:
+        """Arguments of `kernels_select.rank_candidates`, which reads and checks the values."""
+        offsets = np.atleast_1d(np.asarray(axis.mean_anchor_score, np.float64))
+        return {
+            "query_embeddings": self.queries,
+            "candidate_embeddings": self.embeddings,
+            "offsets": self.offsets,
+            "axes": axis.axis if axis.is_batch else axis.axis[None],
+            "indices": self.indices,
+            "ps_embeddings": self.ps_embeddings,
+            "axis_of_query": topic_of_query,
+            "score_offsets": offsets,
+            "normalize": axis.normalize,
+        }
 
     def reordered(
-        self, argument: str, values: Sequence[Sequence[Any]] | None, order: Int64Array
+        self, argument: str, values: Sequence[Sequence[Any]] | None, rows: Int64Array
     ) -> tuple[Any, ...] | None:
-        """Values beside each query's candidates, flat and in the order of `ranked`."""
+        """Values beside each query's candidates, flat and in the order of `rows`."""
         if values is None:
             return None
-        _validate.same_length(argument, len(values), "query_embeddings", len(self.offsets) - 1)
-        _check_sizes(argument, values, np.diff(self.offsets).tolist())
+        _validate.same_length(argument, len(values), "query_embeddings", len(self.sizes))
+        _check_sizes(argument, [len(part) for part in values], self.sizes)
         flat = [value for part in values for value in part]
-        return tuple(flat[row] for row in order)
+        return tuple(flat[row] for row in rows)
 
 
 def check_pool(pool: CandidatePool) -> None:
@@ -167,20 +137,33 @@ def check_pool(pool: CandidatePool) -> None:
         values = _validate.array(name, getattr(pool, name), dtype=np.float32, ndim=1)
         _validate.same_length(name, len(values), "indices", n)
         _validate.finite(name, values)
-    n_queries = len(offsets) - 1
-    _check_embeddings(pool, n_queries, n)
-    if pool.neutral_centres is not None:
-        centres = _validate.array("neutral_centres", pool.neutral_centres, dtype=np.float64, ndim=1)
-        _validate.same_length("neutral_centres", len(centres), "queries", n_queries)
-        _validate.finite("neutral_centres", centres)
-    ids = _validate.array("query_ids", pool.query_ids, dtype=np.int64, ndim=1)
-    _validate.same_length("query_ids", len(ids), "queries", n_queries)
+    _check_embeddings(pool, len(offsets) - 1, n)
+    check_labels(pool)
+    _check_order(pool)
+
+
+def check_labels(pool: CandidatePool) -> None:
+    """Refuse what stands beside the queries and the candidates and does not fit them."""
+    n_queries, n = len(pool.offsets) - 1, len(pool.indices)
+    check_keys(pool.neutral_centres, pool.query_ids, n_queries)
     for name, rows in (("topics", n_queries), ("query_texts", n_queries), ("passage_texts", n)):
         if getattr(pool, name) is not None:
             _validate.same_length(name, len(getattr(pool, name)), "the pool", rows)
     for name, column in (pool.metadata or {}).items():
         _validate.same_length(f"metadata[{name!r}]", len(column), "candidates", n)
-    _check_order(pool)
+
+
+def check_keys(
+    neutral_centres: Float64Array | None, query_ids: Int64Array | None, n_queries: int
+) -> None:
+    """Refuse values of queries that are not one a query."""
+    if neutral_centres is not None:
+        _validate.array("neutral_centres", neutral_centres, dtype=np.float64, ndim=1)
+        _validate.same_length("neutral_centres", len(neutral_centres), "queries", n_queries)
+        _validate.finite("neutral_centres", neutral_centres)
+    if query_ids is not None:
+        _validate.array("query_ids", query_ids, dtype=np.int64, ndim=1)
+        _validate.same_length("query_ids", len(query_ids), "queries", n_queries)
 
 
 def _check_embeddings(pool: CandidatePool, n_queries: int, n: int) -> None:
@@ -284,6 +267,8 @@ def centres_of(
     """PS that counts as neutral for each query: as given, or from its axis."""
     if given is not None:
         return given
+    if not axis.is_batch and isfinite(centre := float(axis.neutral_centre)):
+        return np.full(len(topic_of_query), centre)
     centres = np.atleast_1d(np.asarray(axis.neutral_centre, np.float64))
     return _validate.finite("axis.neutral_centre", centres[topic_of_query])
 
@@ -305,31 +290,45 @@ def as_tuple(values: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if values is None else tuple(values)
 
 
-def _per_query(
+def _end_to_end(
     argument: str,
     arrays: NDArray[Any] | Sequence[NDArray[Any]],
     n_queries: int,
-    dtype: type[np.generic],
-    ndim: int,
-) -> list[NDArray[Any]]:
-    """One array a query, from a list, a rectangle, or the array of a single query."""
+    columns: tuple[int, str] | None,
+) -> tuple[NDArray[Any], list[int]]:
+    """Lay every query's rows end to end, and count them.
+
+    From a list, a rectangle, or the array of a single query. Rows of as many `columns` as another
+    argument has, or numbers.
+    """
+    dtype, ndim, width = (np.int64, 1, ()) if columns is None else (np.float32, 2, columns[:1])
     if isinstance(arrays, list | tuple):
-        parts = list(arrays)
-        for query, part in enumerate(parts):
+        for query, part in enumerate(arrays):
             with renamed(where=f"query {query}"):
                 _validate.array(argument, part, dtype=dtype, ndim=ndim)
-    else:
-        array = _validate.array(argument, arrays, dtype=dtype, ndim=(ndim, ndim + 1))
-        parts = list(array) if array.ndim == ndim + 1 else [array]
-    _validate.same_length(argument, len(parts), "query_embeddings", n_queries)
-    return parts
+        _validate.same_length(argument, len(arrays), "query_embeddings", n_queries)
+        if columns is not None:
+            _check_columns(argument, arrays, *columns)
+        flat = np.concatenate([np.empty((0, *width), dtype), *arrays])
+        return flat, [len(part) for part in arrays]
+    array = _validate.array(argument, arrays, dtype=dtype, ndim=(ndim, ndim + 1))
+    found = len(array) if array.ndim == ndim + 1 else 1
+    _validate.same_length(argument, found, "query_embeddings", n_queries)
+    if n_queries == 0:
+        return np.empty((0, *width), dtype), []
+    n = array.shape[-ndim]
+    if columns is not None:
+        _check_columns(argument, [array if array.ndim == ndim else array[0]], *columns)
+    return array.reshape(n_queries * n, *width), [n] * n_queries
 
 
-def _check_sizes(argument: str, parts: Sequence[Sized], sizes: Sequence[int]) -> None:
-    for query, (part, size) in enumerate(zip(parts, sizes, strict=True)):
-        if len(part) != size:
+def _check_sizes(argument: str, found: list[int], sizes: list[int]) -> None:
+    if found == sizes:
+        return
+    for query, (n, size) in enumerate(zip(found, sizes, strict=True)):
+        if n != size:
             expected = f"{size} rows, as many as the query's candidates"
-            raise InputError(argument, expected, str(len(part)), f"query {query}")
+            raise InputError(argument, expected, str(n), f"query {query}")
 
 
 def _check_columns(

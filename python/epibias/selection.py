@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,6 +114,63 @@ class Selection:
             left,
             {"n_selected": sizes, "short": sizes < k, **(diagnostics or {})},
         )
+
+    @classmethod
+    def of_arrays(
+        cls,
+        indices: Int64Array,
+        offsets: Int64Array,
+        positions: Int64Array,
+        dropped: Int64Array,
+        dropped_offsets: Int64Array,
+        kept: Int64Array,
+        kept_offsets: Int64Array,
+        diagnostics: dict[str, NDArray[Any]],
+    ) -> Selection:
+        """Take all queries' values as flat arrays, as the core gives them.
+
+        `dropped` and `kept` are cut into one array a query when they are first asked for.
+
+        Parameters
+        ----------
+        indices, offsets, positions
+            As the attributes.
+        dropped, kept : int64 [n_dropped in all], int64 [n_kept in all]
+        dropped_offsets, kept_offsets : int64 [n_queries + 1]
+            Where each query's values start.
+        diagnostics : dict
+            With `n_selected` and `short`.
+
+        Returns
+        -------
+        Selection
+
+        Examples
+        --------
+        >>> one, starts = np.array([0]), np.array([0, 1])
+        >>> Selection.of_arrays(one, starts, one, one + 7, starts, one, starts, {}).dropped
+        (array([7]),)
+        """
+        chosen = object.__new__(cls)
+        chosen.__dict__.update(
+            indices=indices,
+            offsets=offsets,
+            positions=positions,
+            diagnostics=diagnostics,
+            _flat={"dropped": (dropped, dropped_offsets), "kept": (kept, kept_offsets)},
+        )
+        return chosen
+
+    if not TYPE_CHECKING:  # a checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> tuple[Int64Array, ...]:
+            """Cut `dropped` or `kept` of `of_arrays` into one array a query, once."""
+            flat = self.__dict__.get("_flat", {})
+            if name not in flat:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            values, offsets = flat[name]
+            arrays = tuple(values[first:last] for first, last in pairwise(offsets.tolist()))
+            return self.__dict__.setdefault(name, arrays)
 
     @property
     def n_selected(self) -> Int64Array:

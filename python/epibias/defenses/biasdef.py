@@ -6,21 +6,20 @@ one side is judged suspicious and dropped; the `k` most similar of the rest are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, fields
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from epibias import _validate
+from epibias import _validate, kernels_select, pool_parts
 from epibias._plain import described
 from epibias._sweep_options import CRITERIA, checked
 from epibias._validate import Float32Array, Float64Array, Int64Array
-from epibias.defenses import sides
 from epibias.defenses.biasdef_parameters import unread_parameters
 from epibias.errors import InputError
+from epibias.polarization import PolarizationAxis
 from epibias.pool import CandidatePool
-from epibias.pool_parts import PoolGroup
+from epibias.pool_parts import VectorParts
 from epibias.selection import Selection
 from epibias.threshold import ThresholdSweep, printed_sweep, threshold_sweep
 
@@ -34,7 +33,6 @@ _WORDS: dict[str, tuple[str | None, ...]] = {
 _SWEEP_OPTIONS = (
     "min_side", "slack", "kappa", "bandwidth_factor", "seed", "tau", "n_thresholds", "floor"
 )  # fmt: skip
-_RIGHT, _LEFT, _NONE = "right", "left", "none"
 
 
 @dataclass(frozen=True)
@@ -247,70 +245,83 @@ class BiasDef:
         """
         if self.side == "auto" and pool.neutral_centres is None:
             raise InputError("pool.neutral_centres", "one a query, for side='auto'", "None")
-        empty = np.empty(0, np.int64)
-        selected: list[Int64Array] = [empty] * pool.n_queries
-        suspicious: list[Int64Array] = [empty] * pool.n_queries
-        diagnostics = _blank_diagnostics(pool.n_queries, np.nan if self.gate is None else 1.0)
-        for group in pool.groups():
-            queries = group.queries
-            centres = None if pool.neutral_centres is None else pool.neutral_centres[queries]
-            dropped = self._judge(group, centres, diagnostics)
-            n_kept = group.size - dropped.sum(axis=1)
-            # Stable: the kept in the pool's order, then the dropped in the pool's order.
-            order = np.argsort(dropped, axis=1, kind="stable")
-            n_taken = np.minimum(self.k, n_kept if self.fill == "short" else group.size)
-            n_taken = np.broadcast_to(n_taken, n_kept.shape)
-            diagnostics["n_kept"][queries] = n_kept
-            diagnostics["n_refilled"][queries] = np.maximum(n_taken - n_kept, 0)
-            for query, row, kept, taken in zip(
-                queries.tolist(), order, n_kept.tolist(), n_taken.tolist(), strict=True
-            ):
-                selected[query] = row[:taken]
-                suspicious[query] = row[max(kept, taken) :]
-        return Selection.of_queries(
-            pool.candidates_of_queries(),
-            selected,
-            k=self.k,
-            dropped_positions=suspicious,
-            diagnostics=diagnostics,
+        parts = kernels_select.biasdef_select(
+            pool.similarities,
+            pool.scores,
+            pool.offsets,
+            pool.indices,
+            vars(self),
+            neutral_centres=pool.neutral_centres,
+            query_ids=pool.query_ids,
         )
+        return Selection.of_arrays(*parts)
 
-    def _judge(
+    def select_vectors(
         self,
-        group: PoolGroup,
-        centres: Float64Array | None,
-        diagnostics: dict[str, NDArray[Any]],
-    ) -> sides.BoolArray:
-        """Return which candidates of a group are suspicious, bool [n_group, n]."""
-        nothing = np.zeros(group.rows.shape, bool)
-        if group.size < 2:
-            return nothing
-        queries = group.queries
-        cut = self.sweep(group.similarities, group.scores, group.query_ids)
-        left = group.similarities < cut.threshold[:, None]
-        split = np.isfinite(cut.threshold)
-        if self.gate is not None:
-            split &= cut.p_value <= self.gate
-        if self.side == "auto" and centres is not None:
-            least = self.k if self.min_kept is None else self.min_kept
-            drop_left, drop_right = sides.suspicious_side(group.scores, left, centres, least)
-            drop_left, drop_right = split & drop_left, split & drop_right
-        else:
-            drop_left, drop_right = np.zeros(len(queries), bool), split
-        dropped = (left & drop_left[:, None]) | (~left & drop_right[:, None])
-        if self.mitigation == "mahalanobis":
-            before = dropped
-            dropped = sides.nearer_side(group.similarities, group.scores, before)
-            diagnostics["n_moved"][queries] = (before != dropped).sum(axis=1)
-        filtered = drop_left | drop_right
-        diagnostics["sweep_threshold"][queries] = cut.threshold
-        diagnostics["threshold"][queries] = np.where(filtered, cut.threshold, np.inf)
-        diagnostics["divergence"][queries] = cut.divergence
-        diagnostics["p_value"][queries] = cut.p_value
-        diagnostics["side"][queries] = np.where(
-            drop_left, _LEFT, np.where(drop_right, _RIGHT, _NONE)
+        query_embeddings: Float32Array,
+        candidate_embeddings: Float32Array | Sequence[Float32Array],
+        axis: PolarizationAxis,
+        *,
+        indices: Int64Array | Sequence[Int64Array] | None = None,
+        ps_embeddings: Float32Array | Sequence[Float32Array] | None = None,
+        axis_of_query: Int64Array | None = None,
+        neutral_centres: Float64Array | None = None,
+        query_ids: Int64Array | None = None,
+    ) -> Selection:
+        """Score the candidates and select from them, in one call of the core.
+
+        What `select` gives for `CandidatePool.from_vectors` of the same arguments, to the bit, for
+        a batch or for the one query that a server has at hand; no pool is made.
+
+        Parameters
+        ----------
+        query_embeddings : float32 [n_queries, dim]
+            [dim] for a single query.
+        candidate_embeddings : float32 [n_queries, n, dim], or a list of [n_i, dim]
+            [n, dim] for a single query.
+        axis : PolarizationAxis
+            One for all queries, or one a query (in their order, or as `axis_of_query` says).
+        indices : int64 of the same leading shape, optional
+            The passages' numbers in the store, each once a query; 0 to n_i − 1 if absent.
+        ps_embeddings : like `candidate_embeddings`, optional
+            Under the axis's encoder.
+        axis_of_query, neutral_centres, query_ids
+            As in `CandidatePool.build`.
+
+        Returns
+        -------
+        Selection
+            Positions count in the total order of the candidates; `indices` are the passages.
+
+        Raises
+        ------
+        InputError
+            As `CandidatePool.from_vectors`.
+
+        Examples
+        --------
+        >>> from epibias.polarization import PolarizationAxis
+        >>> rows = np.array([[0, 1], [1, 0.1], [1, -0.2]], np.float32)
+        >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
+        >>> BiasDef(k=3).select_vectors(rows[1], rows, axis, indices=np.array([7, 8, 9])).indices
+        array([8, 9, 7])
+        """
+        if isinstance(query_embeddings, np.ndarray) and query_embeddings.ndim == 1:
+            query_embeddings = query_embeddings[None]
+        parts = VectorParts.of(
+            query_embeddings, candidate_embeddings, indices, ps_embeddings, axis.dim
         )
-        return dropped
+        n_queries = len(parts.sizes)
+        topic_of_query = pool_parts.topic_of_query(axis, n_queries, axis_of_query)
+        centres = pool_parts.centres_of(axis, topic_of_query, neutral_centres)
+        pool_parts.check_keys(neutral_centres, query_ids, n_queries)
+        selected = kernels_select.biasdef_select_vectors(
+            **parts.for_core(axis, topic_of_query),
+            parameters=vars(self),
+            neutral_centres=centres,
+            query_ids=query_ids,
+        )
+        return Selection.of_arrays(*selected)
 
     @property
     def least_kept(self) -> int:
@@ -365,17 +376,3 @@ class BiasDef:
             query_ids=query_ids,
             curve=curve,
         )
-
-
-def _blank_diagnostics(n_queries: int, p_value: float) -> dict[str, NDArray[Any]]:
-    """Diagnostics of queries without a split."""
-    return {
-        "threshold": np.full(n_queries, np.inf, np.float32),
-        "sweep_threshold": np.full(n_queries, np.inf, np.float32),
-        "divergence": np.zeros(n_queries),
-        "p_value": np.full(n_queries, p_value),
-        "n_kept": np.zeros(n_queries, np.int64),
-        "side": np.full(n_queries, _NONE, "<U5"),
-        "n_moved": np.zeros(n_queries, np.int64),
-        "n_refilled": np.zeros(n_queries, np.int64),
-    }

@@ -1,0 +1,299 @@
+#include "epibias/biasdef_select.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "biasdef_sides.hpp"
+#include "epibias/parallel.hpp"
+#include "ragged.hpp"
+#include "refuse.hpp"
+
+namespace epibias {
+
+namespace {
+
+constexpr std::int64_t kMillion = 1'000'000;
+// A candidate of a sweep against a multiply-add of `threads_worth_waking`: 64 cells of 20.
+constexpr double kOperationsPerCandidate = 64 * 20;
+constexpr double kOperationsPerTask = 2e6;  // a tenth of a millisecond
+constexpr std::int64_t kLargestTask = 256;  // queries
+
+// ---- checks --------------------------------------------------------------------------------
+
+void check_at_least(const char* argument, std::int64_t value, std::int64_t low) {
+    if (value >= low) return;
+    refuse(argument, "an integer of at least " + std::to_string(low), std::to_string(value));
+}
+
+void check_finite(const char* argument, const BiasDefInput& given, std::span<const float> values) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        if (std::isfinite(values[i])) continue;
+        const auto place = static_cast<std::int64_t>(i);
+        const auto next = std::ranges::upper_bound(given.offsets, place);
+        const std::int64_t query = next - given.offsets.begin() - 1;
+        const std::int64_t column = place - given.offsets[static_cast<std::size_t>(query)];
+        refuse(argument, "finite values",
+               number_text(static_cast<double>(values[i])) + " (query " + std::to_string(query) +
+                   ", column " + std::to_string(column) + ")");
+    }
+}
+
+void check_length(const char* argument, const char* other, std::size_t got, std::size_t expected) {
+    if (got == expected) return;
+    refuse(argument, std::to_string(expected) + " values, as many as " + other,
+           std::to_string(got));
+}
+
+void check(const BiasDefInput& given, std::int64_t n_queries, const BiasDefOptions& options) {
+    check_length("scores", "similarities", given.scores.size(), given.similarities.size());
+    check_offsets(given.offsets, n_queries, std::ssize(given.similarities));
+    check_finite("similarities", given, given.similarities);
+    check_finite("scores", given, given.scores);
+    check_at_least("k", options.k, 1);
+    check_at_least("min_kept", options.min_kept, 1);
+    check_at_least("min_side", options.min_side, 1);
+    const bool slack_inside = options.slack >= 0 && options.slack <= 0.5;
+    if (!slack_inside) refuse("slack", "a number from 0 to 0.5", number_text(options.slack));
+    if (std::isnan(options.gate)) refuse("gate", "a number", "nan");
+    const auto n = static_cast<std::size_t>(n_queries);
+    if (options.side_auto) {
+        check_length("neutral_centres", "queries", given.neutral_centres.size(), n);
+        for (std::size_t query = 0; query < n; ++query) {
+            const double centre = given.neutral_centres[query];
+            if (std::isfinite(centre)) continue;
+            refuse("neutral_centres", "finite values",
+                   number_text(centre) + " (row " + std::to_string(query) + ")");
+        }
+    }
+    if (!options.sweep.query_ids.empty()) {
+        check_length("query_ids", "queries", options.sweep.query_ids.size(), n);
+    }
+}
+
+// ---- queries with equally many candidates --------------------------------------------------
+
+// The rows of a task's queries side by side, and the marks of one query.
+struct Rectangle {
+    std::vector<float> similarities, scores;
+    std::vector<std::int64_t> query_ids, n_below;
+    biasdef::Marks is_left, dropped, before;
+
+    void resize(std::size_t n_queries, std::size_t n) {
+        similarities.resize(n_queries * n);
+        scores.resize(n_queries * n);
+        query_ids.resize(n_queries);
+        n_below.resize(n_queries);
+    }
+};
+
+// What the sweep says of a task's queries, which need not follow each other in the batch.
+struct SweepBuffers {
+    std::vector<float> thresholds;
+    std::vector<double> divergences, p_values;
+};
+
+class Selector {
+  public:
+    Selector(const BiasDefInput& given, const BiasDefResult& result, const BiasDefOptions& options)
+        : given_(given), result_(result), options_(options) {}
+
+    // `queries` have n candidates each.
+    void select(std::span<const std::int64_t> queries, std::int64_t n) const {
+        if (n >= 2) {
+            select_swept(queries, n);
+            return;
+        }
+        for (const std::int64_t query : queries) {
+            blank(query);
+            const biasdef::Marks nothing(static_cast<std::size_t>(n), 0);
+            fill(query, nothing);
+        }
+    }
+
+    [[nodiscard]] std::int64_t size_of(std::int64_t query) const {
+        const auto place = static_cast<std::size_t>(query);
+        return given_.offsets[place + 1] - given_.offsets[place];
+    }
+
+  private:
+    void select_swept(std::span<const std::int64_t> queries, std::int64_t n) const {
+        Rectangle rectangle;
+        const auto n_columns = static_cast<std::size_t>(n);
+        rectangle.resize(queries.size(), n_columns);
+        for (std::size_t row = 0; row < queries.size(); ++row) {
+            const auto query = static_cast<std::size_t>(queries[row]);
+            const auto first = static_cast<std::size_t>(given_.offsets[query]);
+            const auto target = static_cast<std::ptrdiff_t>(row * n_columns);
+            std::ranges::copy(given_.similarities.subspan(first, n_columns),
+                              rectangle.similarities.begin() + target);
+            std::ranges::copy(given_.scores.subspan(first, n_columns),
+                              rectangle.scores.begin() + target);
+            const auto& ids = options_.sweep.query_ids;
+            rectangle.query_ids[row] = ids.empty() ? queries[row] : ids[query];
+        }
+        SweepBuffers swept;
+        swept.thresholds.resize(queries.size());
+        swept.divergences.resize(queries.size());
+        swept.p_values.resize(queries.size());
+        sweep(rectangle, swept, n);
+        for (std::size_t row = 0; row < queries.size(); ++row) {
+            const auto place = static_cast<std::size_t>(queries[row]);
+            blank(queries[row]);
+            result_.sweep_thresholds[place] = swept.thresholds[row];
+            result_.divergences[place] = swept.divergences[row];
+            result_.p_values[place] = swept.p_values[row];
+            const std::size_t first = row * n_columns;
+            judge(queries[row], std::span(rectangle.similarities).subspan(first, n_columns),
+                  std::span(rectangle.scores).subspan(first, n_columns), rectangle);
+            fill(queries[row], rectangle.dropped);
+        }
+    }
+
+    // The limits and the floor depend on n: at least `slack` of the candidates, counted in whole
+    // millionths so that 0.05 of 20 is 1 and not 2.
+    void sweep(Rectangle& rectangle, SweepBuffers& swept, std::int64_t n) const {
+        const auto n_rows = static_cast<std::int64_t>(swept.thresholds.size());
+        const MatrixView<const float> similarities{rectangle.similarities.data(), n_rows, n};
+        const MatrixView<const float> scores{rectangle.scores.data(), n_rows, n};
+        const SweepResult result{
+            swept.thresholds, rectangle.n_below, swept.divergences, swept.p_values, {}};
+        if (options_.printed_rule) {
+            PrintedSweepOptions printed = options_.printed;
+            printed.n_threads = 1;
+            printed_sweep(similarities, scores, result, printed);
+            return;
+        }
+        const auto millionths = static_cast<std::int64_t>(
+            std::nearbyint(options_.slack * static_cast<double>(kMillion)));
+        ThresholdSweepOptions splits = options_.sweep;
+        splits.min_dropped =
+            std::max(options_.min_side, (millionths * n + kMillion - 1) / kMillion);
+        // With side_auto either side may be the one that is kept: min_kept is asked afterwards.
+        splits.min_kept = std::max(splits.min_dropped, options_.side_auto ? 1 : options_.min_kept);
+        if (options_.kappa_points > 0) {
+            splits.kappa = options_.kappa_points / static_cast<double>(n);
+        }
+        splits.query_ids = rectangle.query_ids;
+        splits.n_threads = 1;
+        threshold_sweep(similarities, scores, result, splits);
+    }
+
+    // Marks the dropped candidates of one query in rectangle.dropped.
+    void judge(std::int64_t query, std::span<const float> similarities,
+               std::span<const float> scores, Rectangle& rectangle) const {
+        const auto place = static_cast<std::size_t>(query);
+        const float threshold = result_.sweep_thresholds[place];
+        rectangle.dropped.assign(similarities.size(), 0);
+        if (!std::isfinite(threshold) || !(result_.p_values[place] <= options_.gate)) return;
+        rectangle.is_left.resize(similarities.size());
+        for (std::size_t i = 0; i < similarities.size(); ++i) {
+            rectangle.is_left[i] = static_cast<std::uint8_t>(similarities[i] < threshold);
+        }
+        const DroppedSide side =
+            options_.side_auto
+                ? biasdef::suspicious_side(scores, rectangle.is_left, given_.neutral_centres[place],
+                                           options_.min_kept)
+                : DroppedSide::kRight;
+        result_.sides[place] = side;
+        if (side == DroppedSide::kNone) return;
+        const auto dropped_mark = static_cast<std::uint8_t>(side == DroppedSide::kLeft);
+        for (std::size_t i = 0; i < similarities.size(); ++i) {
+            rectangle.dropped[i] = static_cast<std::uint8_t>(rectangle.is_left[i] == dropped_mark);
+        }
+        if (!options_.mitigation) return;
+        result_.n_moved[place] =
+            biasdef::move_to_nearer_side(similarities, scores, rectangle.dropped, rectangle.before);
+    }
+
+    void blank(std::int64_t query) const {
+        const auto place = static_cast<std::size_t>(query);
+        result_.sweep_thresholds[place] = std::numeric_limits<float>::infinity();
+        result_.divergences[place] = 0;
+        result_.p_values[place] = 1;
+        result_.sides[place] = DroppedSide::kNone;
+        result_.n_moved[place] = 0;
+    }
+
+    // The kept as the candidates stand, then the dropped as they stand.
+    void fill(std::int64_t query, const biasdef::Marks& dropped) const {
+        const auto place = static_cast<std::size_t>(query);
+        auto target = static_cast<std::size_t>(given_.offsets[place]);
+        std::int64_t n_kept = 0;
+        for (const std::uint8_t wanted : {std::uint8_t{0}, std::uint8_t{1}}) {
+            for (std::size_t i = 0; i < dropped.size(); ++i) {
+                if (dropped[i] != wanted) continue;
+                result_.order[target++] = static_cast<std::int64_t>(i);
+                n_kept += wanted == 0 ? 1 : 0;
+            }
+        }
+        result_.n_kept[place] = n_kept;
+        const auto n = static_cast<std::int64_t>(dropped.size());
+        result_.n_selected[place] = std::min(options_.k, options_.refill ? n : n_kept);
+    }
+
+    const BiasDefInput& given_;
+    const BiasDefResult& result_;
+    const BiasDefOptions& options_;
+};
+
+// Queries [first, last) of the list by size, all of one size.
+struct Run {
+    std::size_t first, last;
+    std::int64_t n;
+};
+
+double operations_of(std::int64_t n, const BiasDefOptions& options) {
+    if (options.printed_rule) {
+        return static_cast<double>(n) * kOperationsPerCandidate +
+               static_cast<double>(options.printed.n_thresholds);
+    }
+    const auto passes = static_cast<double>(options.sweep.permutations) + 1;
+    return static_cast<double>(n) * kOperationsPerCandidate * passes;
+}
+
+}  // namespace
+
+void biasdef_select(const BiasDefInput& given, const BiasDefResult& result,
+                    const BiasDefOptions& options) {
+    const auto n_queries = static_cast<std::int64_t>(result.n_kept.size());
+    check(given, n_queries, options);
+    const Selector selector(given, result, options);
+    // The sweep takes rectangles: queries of equal size together, and cut into tasks.
+    std::vector<std::int64_t> by_size(static_cast<std::size_t>(n_queries));
+    std::iota(by_size.begin(), by_size.end(), 0);
+    const auto smaller = [&](std::int64_t left, std::int64_t right) {
+        return selector.size_of(left) < selector.size_of(right);
+    };
+    if (!std::ranges::is_sorted(by_size, smaller)) std::ranges::stable_sort(by_size, smaller);
+    std::vector<Run> runs;
+    double operations = 0;
+    for (std::size_t first = 0; first < by_size.size();) {
+        const std::int64_t n = selector.size_of(by_size[first]);
+        const double a_query = operations_of(n, options);
+        const auto most = static_cast<std::size_t>(std::clamp<double>(
+            kOperationsPerTask / (a_query + 1), 1, static_cast<double>(kLargestTask)));
+        std::size_t last = first;
+        while (last < by_size.size() && last < first + most &&
+               selector.size_of(by_size[last]) == n) {
+            ++last;
+        }
+        runs.push_back({first, last, n});
+        operations += a_query * static_cast<double>(last - first);
+        first = last;
+    }
+    const int threads =
+        options.n_threads > 0 ? options.n_threads : threads_worth_waking(operations);
+    parallel_for(
+        static_cast<std::int64_t>(runs.size()),
+        [&](std::int64_t task, int) {
+            const Run& run = runs[static_cast<std::size_t>(task)];
+            selector.select(std::span(by_size).subspan(run.first, run.last - run.first), run.n);
+        },
+        threads);
+}
+
+}  // namespace epibias
