@@ -24,7 +24,7 @@ class HeldSpan {
     }
 
     [[nodiscard]] std::span<const Value> values() {
-        if (!view_) return {};
+        if (!view_ || !reader_) return {};
         return {reader_->row(0), static_cast<std::size_t>(view_->size())};
     }
 
