@@ -28,8 +28,8 @@ def latency_page(document: Mapping[str, Any]) -> Page:
         ],
         chart=stage_chart(document),
         chart_caption=(
-            "Warm time of a query by batch size (p50 of a call, divided by its queries). The sweep "
-            "is a part of select."
+            "Warm time of a query by batch size (p50 of a call, divided by its queries). Select "
+            "sweeps too; the sweep alone is a call of its own."
         ),
         tables=tables(document),
     )
@@ -49,8 +49,8 @@ def tables(document: Mapping[str, Any]) -> list[Table]:
     ]
     caption = (
         "Total: one pass as deployed (encode, CandidatePool.build, select), which also joins the "
-        "candidates with their vectors and checks them. Search, project and sweep: alone; the "
-        "sweep is a part of select."
+        "candidates with their vectors and checks them. Search, project and sweep: alone. Select "
+        "sweeps too, within one call of the core; the sweep alone pays for a call of its own."
     )
     if document["encoding_measured"]:
         caption += " Calls: of the encoder / of the others."
