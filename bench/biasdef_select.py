@@ -3,7 +3,8 @@
     python bench/biasdef_select.py                       # table
     python bench/biasdef_select.py --json bench/results/biasdef_select.json
 
-Contenders, interleaved, the same answers checked first: `fused`, `BiasDef.select_vectors`;
+Contenders, interleaved, the same answers checked first: `fused`, `BiasDef.select_vectors`, and the
+same with the sweep in float32;
 `general`, `BiasDef.select(CandidatePool.from_vectors(…))`; `staged`, the kernels called one by one
 from Python with the selection in numpy (what `general` was before the core did it). Percentiles are
 those of single calls. The split is the CPU time of the core's stages on the same arrays, least over
@@ -93,6 +94,7 @@ def contenders(case: Case) -> dict[str, Callable[[], Selection]]:
     defense = BiasDef(K)
     return {
         "fused": lambda: defense.select_vectors(*case),
+        "fused_float32": lambda: defense.select_vectors(*case, precision="float32"),
         "general": lambda: defense.select(CandidatePool.from_vectors(*case)),
         "staged": lambda: staged(defense, *case),
     }
@@ -173,6 +175,7 @@ def measure(case: Case, seconds: float) -> dict[str, Any]:
         "select": round(max(least["select"] - least["sweep"], 0.0), 2),
     }
     fused = result["fused"]["cpu_least_us"]
+    result["ratio_float32"] = round(result["fused_float32"]["cpu_least_us"] / fused, 2)
     result["ratio_general"] = round(result["general"]["cpu_least_us"] / fused, 2)
     result["ratio_staged"] = round(result["staged"]["cpu_least_us"] / fused, 2)
     return result
@@ -184,7 +187,8 @@ def line(result: dict[str, Any]) -> str:
     stages = ", ".join(f"{name} {value:.1f}" for name, value in split.items())
     return (
         f"B={result['n_queries']} pool={result['pool']} dim={result['dim']}: fused p50/p95/p99 "
-        f"{percentiles} us, CPU {fused['cpu_least_us']:.0f}; general x{result['ratio_general']}, "
+        f"{percentiles} us, CPU {fused['cpu_least_us']:.0f}; float32 "
+        f"x{result['ratio_float32']}, general x{result['ratio_general']}, "
         f"staged x{result['ratio_staged']}; {stages}"
     )
 

@@ -296,6 +296,22 @@ def test_vectors_give_what_their_pool_gives(seed):
 PRINTED = ("tau", "n_thresholds", "floor", "bandwidth_factor")
 
 
+@pytest.mark.parametrize("defense", DEFENSES, ids=lambda defense: defense.name)
+def test_float32_selects_the_same_and_diagnoses_nearly_the_same(defense):
+    rng = np.random.default_rng(4)
+    axis = quietly_fitted(opposed_anchors(0, dim=16)[0])
+    arguments = (unit_rows(rng, 60, 16), unit_rows(rng, 60, 20, 16), axis)
+    exact = defense.select_vectors(*arguments)
+    fast = defense.select_vectors(*arguments, precision="float32")
+    pool = CandidatePool.from_vectors(*arguments)
+    assert_same(defense.select(pool, precision="float32"), fast)
+    divergence = exact.diagnostics.pop("divergence")
+    np.testing.assert_allclose(fast.diagnostics.pop("divergence"), divergence, rtol=0, atol=1e-5)
+    assert_same(fast, exact)
+    with pytest.raises(InputError, match=r"^precision: expected 'float64' or 'float32', got 'half"):
+        defense.select(pool, precision="half")
+
+
 def test_one_query_may_be_one_row():
     rng = np.random.default_rng(0)
     axis = quietly_fitted(opposed_anchors(0, dim=16)[0])

@@ -204,6 +204,21 @@ def test_what_does_not_fit_is_refused(change, message):
     assert message in str(caught.value)
 
 
+def test_masks_are_refused_and_memory_maps_read(tmp_path):
+    masked = np.ma.masked_array(CANDIDATES, mask=False)
+    with pytest.raises(InputError, match=r"^candidate_embeddings: expected an array without a mas"):
+        rank_candidates(**{**CASE, "candidate_embeddings": masked})
+    with pytest.raises(
+        ValueError, match=r"^rows: expected an array without a mask; .* call rows\.fi"
+    ):
+        _core.inverse_norms(masked)
+    np.save(tmp_path / "rows.npy", CANDIDATES)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    got = rank_candidates(**{**CASE, "candidate_embeddings": mapped})
+    for one, other in zip(got, rank_candidates(**CASE), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_a_zero_row_has_a_score_where_nothing_is_scaled():
     case = {**PS_CASE, "ps_embeddings": with_value(PS_CASE["ps_embeddings"], 5, 0)}
     assert rank_candidates(**case, normalize=False)[3][5] == 0

@@ -24,6 +24,16 @@ std::string attribute_text(const py::handle& value, const char* attribute) {
     return py::str(value.attr(attribute)).cast<std::string>();
 }
 
+// Of numpy's own class and none derived from it.
+bool is_exact_array(const py::handle& value) {
+    return Py_TYPE(value.ptr()) == py::detail::npy_api::get().PyArray_Type_;
+}
+
+// Nothing here reads masks, so what is masked out would count.
+bool is_masked(const py::handle& value) {
+    return py::isinstance(value, py::module_::import("numpy.ma").attr("MaskedArray"));
+}
+
 }  // namespace
 
 py::array checked_array(const std::string& argument, const py::handle& value,
@@ -36,6 +46,12 @@ py::array checked_array(const std::string& argument, const py::handle& value,
         refuse(argument, "a numpy array, " + shape() + " " + name(), type);
     }
     auto array = py::reinterpret_borrow<py::array>(value);
+    if (!is_exact_array(value) && is_masked(value)) {
+        refuse(
+            argument,
+            "an array without a mask; leave the masked rows out, or call " + argument + ".filled",
+            "a masked array");
+    }
     if (!array.dtype().is(dtype) && !array.dtype().equal(dtype)) {
         refuse(argument, "dtype " + name() + "; call " + argument + ".astype(np." + name() + ")",
                "dtype " + attribute_text(value, "dtype"));

@@ -1,4 +1,6 @@
 // biasdef_select in Python, from scores or from vectors: check, hold, release the GIL, call.
+#include <pybind11/gil_safe_call_once.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -22,7 +24,7 @@ bool is_second(const std::string& argument, const std::string& value, const std:
 }
 
 // The fields of epibias.BiasDef, by their names; it has checked them.
-BiasDefOptions options_of(const py::dict& parameters) {
+BiasDefOptions options_of(const py::dict& parameters, const std::string& precision) {
     const auto text = [&](const char* name) { return parameters[name].cast<std::string>(); };
     const auto integer = [&](const char* name) { return parameters[name].cast<std::int64_t>(); };
     const auto number = [&](const char* name) { return parameters[name].cast<double>(); };
@@ -42,6 +44,9 @@ BiasDefOptions options_of(const py::dict& parameters) {
     }
     options.sweep.kappa = number("kappa");
     options.sweep.bandwidth_factor = options.printed.bandwidth_factor = number("bandwidth_factor");
+    if (is_second("precision", precision, "float64", "float32")) {
+        options.sweep.precision = SweepPrecision::kFloat32;
+    }
     if (given("gate")) {
         options.gate = number("gate");
         options.sweep.permutations = integer("permutations");
@@ -66,6 +71,12 @@ SideName name_of(DroppedSide side) {
             break;
     }
     return {U'n', U'o', U'n', U'e', 0};
+}
+
+// Read from its text once: that takes half a microsecond.
+const py::dtype& side_dtype() {
+    PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::dtype> stored;
+    return stored.call_once_and_store_result([] { return py::dtype("<U5"); }).get_stored();
 }
 
 // The order of a batch, and one value a query; what `selection` makes of them goes to Python.
@@ -166,7 +177,7 @@ class SelectedArrays {
         py::array_t<bool> is_short(n);
         py::array_t<float> thresholds(n);
         py::array_t<std::int64_t> refilled(n);
-        py::array side_names(py::dtype("<U5"), std::vector<py::ssize_t>{n});
+        py::array side_names(side_dtype(), std::vector<py::ssize_t>{n});
         auto* name_at = static_cast<unsigned char*>(side_names.mutable_data());
         for (std::size_t query = 0; query < n_queries_; ++query) {
             const auto row = static_cast<py::ssize_t>(query);
@@ -213,7 +224,7 @@ bool is_gated(const py::dict& parameters) {
 py::tuple biasdef_select(const py::object& similarities, const py::object& scores,
                          const py::object& offsets, const py::object& indices,
                          const py::dict& parameters, const py::object& neutral_centres,
-                         const py::object& query_ids) {
+                         const py::object& query_ids, const std::string& precision) {
     HeldSpan<float> similarity_span("similarities", similarities);
     HeldSpan<float> score_span("scores", scores);
     HeldSpan<std::int64_t> offset_span("offsets", offsets);
@@ -228,7 +239,7 @@ py::tuple biasdef_select(const py::object& similarities, const py::object& score
             "indices: expected " + std::to_string(given.similarities.size()) +
             " rows, as many as similarities, got " + std::to_string(index_values.size()));
     }
-    BiasDefOptions options = options_of(parameters);
+    BiasDefOptions options = options_of(parameters, precision);
     options.sweep.query_ids = id_span.values();
     SelectedArrays arrays(std::ssize(given.similarities), n_queries_of(given.offsets));
     {
@@ -244,7 +255,7 @@ py::tuple biasdef_select_vectors(const py::object& query_embeddings,
                                  const py::object& axes, const py::dict& parameters,
                                  const py::object& axis_of_query, const py::object& score_offsets,
                                  bool normalize, const py::object& neutral_centres,
-                                 const py::object& query_ids) {
+                                 const py::object& query_ids, const std::string& precision) {
     CandidateArguments candidates(query_embeddings, candidate_embeddings, offsets, indices,
                                   ps_embeddings, axes, axis_of_query, score_offsets, normalize);
     HeldSpan<double> centre_span("neutral_centres", neutral_centres);
@@ -253,7 +264,7 @@ py::tuple biasdef_select_vectors(const py::object& query_embeddings,
     const auto offset_values = candidates.row_offsets.values();
     const BiasDefInput given{filled_span(candidates.similarities), filled_span(candidates.scores),
                              offset_values, centre_span.values()};
-    BiasDefOptions options = options_of(parameters);
+    BiasDefOptions options = options_of(parameters, precision);
     options.sweep.query_ids = id_span.values();
     SelectedArrays arrays(std::ssize(given.similarities), n_queries_of(offset_values));
     {
@@ -270,13 +281,14 @@ void bind_biasdef_select(py::module_& module) {
     module.def("biasdef_select", &biasdef_select, py::arg("similarities"), py::arg("scores"),
                py::arg("offsets"), py::arg("indices"), py::arg("parameters"),
                py::arg("neutral_centres") = py::none(), py::arg("query_ids") = py::none(),
+               py::arg("precision") = "float64",
                "BiasDef of scored candidates: the parts of a Selection.");
     module.def("biasdef_select_vectors", &biasdef_select_vectors, py::arg("query_embeddings"),
                py::arg("candidate_embeddings"), py::arg("offsets"), py::arg("indices"),
                py::arg("ps_embeddings"), py::arg("axes"), py::arg("parameters"),
                py::arg("axis_of_query") = py::none(), py::arg("score_offsets") = py::none(),
-               py::arg("normalize") = true, py::arg("neutral_centres") = py::none(),
-               py::arg("query_ids") = py::none(),
+               py::arg("normalize").noconvert() = true, py::arg("neutral_centres") = py::none(),
+               py::arg("query_ids") = py::none(), py::arg("precision") = "float64",
                "rank_candidates, then biasdef_select, in one call.");
 }
 

@@ -62,7 +62,7 @@ void bind_rank_candidates(py::module_& module) {
     module.def("rank_candidates", &rank_candidates, py::arg("query_embeddings"),
                py::arg("candidate_embeddings"), py::arg("offsets"), py::arg("indices"),
                py::arg("ps_embeddings"), py::arg("axes"), py::arg("axis_of_query") = py::none(),
-               py::arg("score_offsets") = py::none(), py::arg("normalize") = true,
+               py::arg("score_offsets") = py::none(), py::arg("normalize").noconvert() = true,
                "Candidates in the total order: (rows, indices, similarities, scores).");
 }
 

@@ -49,6 +49,11 @@ int threads_from_environment() {
     return value;
 }
 
+int threads_chosen() {
+    const int chosen = chosen_threads.load(std::memory_order_relaxed);
+    return chosen != kNotChosen ? chosen : threads_from_environment();
+}
+
 int available_processors() {
 #if defined(__linux__)
     cpu_set_t set;
@@ -206,8 +211,7 @@ Pool& pool_of_this_process() {
 }  // namespace
 
 int n_threads() {
-    int chosen = chosen_threads.load(std::memory_order_relaxed);
-    if (chosen == kNotChosen) chosen = threads_from_environment();
+    const int chosen = threads_chosen();
     return chosen != kNotChosen ? chosen : available_processors();
 }
 
@@ -222,9 +226,11 @@ void set_n_threads(int n_threads) {
 int threads_worth_waking(double operations) {
     // ~40 multiply-adds per nanosecond on one core, so 0.3 ms are about 1.2e7.
     constexpr double kSmallWork = 1.2e7;
-    const int threads =
-        n_threads();  // asked first: a wrong EPIBIAS_THREADS is an error at any size
-    return operations < kSmallWork ? 1 : threads;
+    // Asked first: a wrong EPIBIAS_THREADS is an error at any size. The processors are not asked
+    // for: that is a system call, and one query's candidates take 5 µs.
+    const int chosen = threads_chosen();
+    if (operations < kSmallWork) return 1;
+    return chosen != kNotChosen ? chosen : available_processors();
 }
 
 void parallel_for(std::int64_t n_tasks, const Task& run, int max_threads) {

@@ -125,6 +125,7 @@ def biasdef_select(
     parameters: dict[str, Any],
     neutral_centres: Float64Array | None = None,
     query_ids: Int64Array | None = None,
+    precision: str = "float64",
 ) -> SelectionParts: ...
 def biasdef_select_vectors(
     query_embeddings: Float32Array,
@@ -139,4 +140,5 @@ def biasdef_select_vectors(
     normalize: bool = True,
     neutral_centres: Float64Array | None = None,
     query_ids: Int64Array | None = None,
+    precision: str = "float64",
 ) -> SelectionParts: ...

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from epibias import _core, _validate
 from epibias._dispatch import core_errors, on_cpu, on_cpu_or_none
 from epibias._sweep_chunks import rows_of_a_call
+from epibias._sweep_options import checked
 from epibias._validate import Float32Array, Float64Array, Int64Array
 
 SelectionParts = tuple[
@@ -76,10 +77,17 @@ def rank_candidates(
     >>> rank_candidates(rows[2:], rows, np.array([0, 3]), axes)[0]
     array([2, 1, 0])
     """
-    rows = _rows(query_embeddings, candidate_embeddings, offsets, indices, ps_embeddings, axes)
-    of_axes = _of_axes(axis_of_query, score_offsets, normalize)
+    given = (
+        query_embeddings, candidate_embeddings, offsets, indices, ps_embeddings, axes,
+        axis_of_query, score_offsets, normalize,
+    )  # fmt: skip
+    try:
+        return _core.rank_candidates(*given)
+    except (TypeError, ValueError):
+        pass
+    _check_rows(given)
     with core_errors():
-        return _core.rank_candidates(*rows, *of_axes)
+        return _core.rank_candidates(*given)
 
 
 def biasdef_select(
@@ -91,6 +99,7 @@ def biasdef_select(
     *,
     neutral_centres: Float64Array | None = None,
     query_ids: Int64Array | None = None,
+    precision: str = "float64",
 ) -> SelectionParts:
     """Select from each query's candidates as `BiasDef` does, in one call for the batch.
 
@@ -108,6 +117,8 @@ def biasdef_select(
         Needed for side "auto".
     query_ids : int64 [n_queries], optional
         Keys of the permutation test.
+    precision : {"float64", "float32"}
+        Of the diagnosed divergence alone, as in `epibias.threshold_sweep`.
 
     Returns
     -------
@@ -127,19 +138,22 @@ def biasdef_select(
     >>> biasdef_select(x, y, np.array([0, 12]), np.arange(12), vars(BiasDef(k=3)))[0]
     array([4, 5, 6])
     """
-    arrays = (
-        on_cpu("similarities", similarities, np.float32, 1),
-        on_cpu("scores", scores, np.float32, 1),
-        on_cpu("offsets", offsets, np.int64, 1),
-        on_cpu("indices", indices, np.int64, 1),
-    )
-    neutral_centres, query_ids = _keys(neutral_centres, query_ids)
-    if parameters["gate"] is not None and len(offsets) > 2:
-        step = _queries_of_a_call(offsets, parameters)
-        if step < len(offsets) - 1:
-            return _select_in_chunks(arrays, parameters, neutral_centres, query_ids, step)
+    given = (
+        similarities, scores, offsets, indices, parameters, neutral_centres, query_ids, precision
+    )  # fmt: skip
+    try:
+        if parameters["gate"] is not None and len(offsets) > 2:
+            return _select_in_chunks(given)
+        return _core.biasdef_select(*given)
+    except (TypeError, ValueError):
+        pass
+    on_cpu("similarities", similarities, np.float32, 1)
+    on_cpu("scores", scores, np.float32, 1)
+    on_cpu("offsets", offsets, np.int64, 1)
+    on_cpu("indices", indices, np.int64, 1)
+    _check_keys(given[5:])
     with core_errors():
-        return _core.biasdef_select(*arrays, parameters, neutral_centres, query_ids)
+        return _core.biasdef_select(*given)
 
 
 def biasdef_select_vectors(
@@ -156,6 +170,7 @@ def biasdef_select_vectors(
     normalize: bool = True,
     neutral_centres: Float64Array | None = None,
     query_ids: Int64Array | None = None,
+    precision: str = "float64",
 ) -> SelectionParts:
     """`rank_candidates`, then `biasdef_select` of what it gives, in one call of the core.
 
@@ -163,7 +178,7 @@ def biasdef_select_vectors(
     ----------
     query_embeddings, candidate_embeddings, offsets, axes, indices, ps_embeddings, axis_of_query
         As in `rank_candidates`; so are `score_offsets` and `normalize`.
-    parameters, neutral_centres, query_ids
+    parameters, neutral_centres, query_ids, precision
         As in `biasdef_select`.
 
     Returns
@@ -183,82 +198,62 @@ def biasdef_select_vectors(
     >>> biasdef_select_vectors(rows[2:], rows, np.array([0, 3]), axes, vars(BiasDef(k=3)))[0]
     array([2, 1, 0])
     """
-    rows = _rows(query_embeddings, candidate_embeddings, offsets, indices, ps_embeddings, axes)
-    of_axes = _of_axes(axis_of_query, score_offsets, normalize)
-    keys = _keys(neutral_centres, query_ids)
-    with core_errors():
+    rows = (query_embeddings, candidate_embeddings, offsets, indices, ps_embeddings, axes)
+    of_axes = (axis_of_query, score_offsets, normalize)
+    keys = (neutral_centres, query_ids, precision)
+    try:
         if parameters["gate"] is None or len(offsets) <= 2:
             return _core.biasdef_select_vectors(*rows, parameters, *of_axes, *keys)
         _, ranked, similarities, scores = _core.rank_candidates(*rows, *of_axes)
-    arrays = (similarities, scores, offsets, ranked)
-    return biasdef_select(*arrays, parameters, neutral_centres=keys[0], query_ids=keys[1])
+        return _select_in_chunks((similarities, scores, offsets, ranked, parameters, *keys))
+    except (TypeError, ValueError):
+        pass
+    _check_rows((*rows, *of_axes))
+    _check_keys(keys)
+    with core_errors():
+        return _core.biasdef_select_vectors(*rows, parameters, *of_axes, *keys)
 
 
-def _rows(
-    query_embeddings: Float32Array,
-    candidate_embeddings: Float32Array,
-    offsets: Int64Array,
-    indices: Int64Array | None,
-    ps_embeddings: Float32Array | None,
-    axes: Float32Array,
-) -> tuple[
-    Float32Array, Float32Array, Int64Array, Int64Array | None, Float32Array | None, Float32Array
-]:
-    return (
-        on_cpu("query_embeddings", query_embeddings, np.float32, 2),
-        on_cpu("candidate_embeddings", candidate_embeddings, np.float32, 2),
-        on_cpu("offsets", offsets, np.int64, 1),
-        on_cpu_or_none("indices", indices, np.int64, 1),
-        on_cpu_or_none("ps_embeddings", ps_embeddings, np.float32, 2),
-        on_cpu("axes", axes, np.float32, 2),
-    )
+# What the core has refused is looked at again, for the words of `on_cpu`: these checks take as long
+# as a query's whole work, so a query that is right goes without them.
+def _check_rows(given: tuple[Any, ...]) -> None:
+    on_cpu("query_embeddings", given[0], np.float32, 2)
+    on_cpu("candidate_embeddings", given[1], np.float32, 2)
+    on_cpu("offsets", given[2], np.int64, 1)
+    on_cpu_or_none("indices", given[3], np.int64, 1)
+    on_cpu_or_none("ps_embeddings", given[4], np.float32, 2)
+    on_cpu("axes", given[5], np.float32, 2)
+    on_cpu_or_none("axis_of_query", given[6], np.int64, 1)
+    on_cpu_or_none("score_offsets", given[7], np.float64, 1)
+    _validate.flag("normalize", given[8])
 
 
-def _of_axes(
-    axis_of_query: Int64Array | None, score_offsets: Float64Array | None, normalize: bool
-) -> tuple[Int64Array | None, Float64Array | None, bool]:
-    return (
-        on_cpu_or_none("axis_of_query", axis_of_query, np.int64, 1),
-        on_cpu_or_none("score_offsets", score_offsets, np.float64, 1),
-        _validate.flag("normalize", normalize),
-    )
+def _check_keys(given: tuple[Any, ...]) -> None:
+    on_cpu_or_none("neutral_centres", given[0], np.float64, 1)
+    on_cpu_or_none("query_ids", given[1], np.int64, 1)
+    checked(precision=given[2])
 
 
-def _keys(
-    neutral_centres: Float64Array | None, query_ids: Int64Array | None
-) -> tuple[Float64Array | None, Int64Array | None]:
-    return (
-        on_cpu_or_none("neutral_centres", neutral_centres, np.float64, 1),
-        on_cpu_or_none("query_ids", query_ids, np.int64, 1),
-    )
-
-
-def _queries_of_a_call(offsets: Int64Array, parameters: dict[str, Any]) -> int:
-    """How many queries are shuffled between two looks for Ctrl-C, by the largest of them."""
-    largest = int(np.diff(offsets).max())
-    return rows_of_a_call(largest, parameters["permutations"], _core.n_threads())
-
-
-def _select_in_chunks(
-    arrays: tuple[Float32Array, Float32Array, Int64Array, Int64Array],
-    parameters: dict[str, Any],
-    neutral_centres: Float64Array | None,
-    query_ids: Int64Array | None,
-    step: int,
-) -> SelectionParts:
-    """Select for `step` queries a call and lay the parts end to end."""
-    similarities, scores, offsets, indices = arrays
+def _select_in_chunks(given: tuple[Any, ...]) -> SelectionParts:
+    """Select for some queries a call, so that Ctrl-C is heard, and lay the parts end to end."""
+    similarities, scores, offsets, indices, parameters, *keys = given
+    neutral_centres, query_ids, precision = keys
     n_queries = len(offsets) - 1
-    keys = np.arange(n_queries, dtype=np.int64) if query_ids is None else query_ids
+    largest = int(np.diff(offsets).max())
+    step = rows_of_a_call(largest, parameters["permutations"], _core.n_threads())
+    if n_queries <= step:
+        return _core.biasdef_select(*given)
+    if query_ids is None:
+        query_ids = np.arange(n_queries, dtype=np.int64)
     parts = []
     for start in range(0, n_queries, step):
         queries = slice(start, start + step)
         bounds = offsets[start : start + step + 1]
         rows = slice(int(bounds[0]), int(bounds[-1]))
-        centres = None if neutral_centres is None else neutral_centres[queries]
         chunk = (similarities[rows], scores[rows], bounds - bounds[0], indices[rows])
-        with core_errors():
-            parts.append(_core.biasdef_select(*chunk, parameters, centres, keys[queries]))
+        centres = None if neutral_centres is None else neutral_centres[queries]
+        own_keys = (centres, query_ids[queries], precision)
+        parts.append(_core.biasdef_select(*chunk, parameters, *own_keys))
     return _joined(parts)
 
 

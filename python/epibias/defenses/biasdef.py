@@ -222,12 +222,15 @@ class BiasDef:
         unread = unread_parameters(values)
         return {"defense": "biasdef", **{n: v for n, v in values.items() if n not in unread}}
 
-    def select(self, pool: CandidatePool) -> Selection:
+    def select(self, pool: CandidatePool, *, precision: str = "float64") -> Selection:
         """Filter each query's candidates and select the `k` most similar of the rest.
 
         Parameters
         ----------
         pool : CandidatePool
+        precision : {"float64", "float32"}
+            Of the diagnosed divergence alone, as in `epibias.threshold_sweep`: float32 is the
+            faster, and selects the same.
 
         Returns
         -------
@@ -253,6 +256,7 @@ class BiasDef:
             vars(self),
             neutral_centres=pool.neutral_centres,
             query_ids=pool.query_ids,
+            precision=precision,
         )
         return Selection.of_arrays(*parts)
 
@@ -267,6 +271,7 @@ class BiasDef:
         axis_of_query: Int64Array | None = None,
         neutral_centres: Float64Array | None = None,
         query_ids: Int64Array | None = None,
+        precision: str = "float64",
     ) -> Selection:
         """Score the candidates and select from them, in one call of the core.
 
@@ -287,6 +292,8 @@ class BiasDef:
             Under the axis's encoder.
         axis_of_query, neutral_centres, query_ids
             As in `CandidatePool.build`.
+        precision : {"float64", "float32"}
+            As in `select`.
 
         Returns
         -------
@@ -320,6 +327,7 @@ class BiasDef:
             parameters=vars(self),
             neutral_centres=centres,
             query_ids=query_ids,
+            precision=precision,
         )
         return Selection.of_arrays(*selected)
 
