@@ -6,11 +6,19 @@
 #include <stdexcept>
 #include <vector>
 
+#include "aligned_buffer.hpp"
+#include "epibias/simd_level.hpp"
+#include "kernels/symmetric_eigen_kernels.hpp"
+
 namespace epibias {
 
 namespace {
 
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+
+[[noreturn]] void refuse_non_finite() {
+    throw std::runtime_error("leading_eigenpair: the matrix is not finite");
+}
 
 // Four accumulators: the compiler may keep them in one register, and the bits are fixed.
 double dot(const double* left, const double* right, std::int64_t n) {
@@ -29,31 +37,6 @@ void scale_to_unit(double* vector, std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i) vector[i] /= largest;
     const double norm = std::sqrt(dot(vector, vector, n));
     for (std::int64_t i = 0; i < n; ++i) vector[i] /= norm;
-}
-
-// ---- cyclic Jacobi -------------------------------------------------------------------------
-
-struct Rotation {
-    double cosine, sine;
-};
-
-// The rotation of rows and columns p and q that makes their common element zero, with the smaller
-// angle: the one for which the method converges.
-Rotation rotation_for(double p_value, double q_value, double element) {
-    const double theta = (q_value - p_value) / (2 * element);
-    const double tangent =
-        (theta >= 0 ? 1.0 : -1.0) / (std::abs(theta) + std::sqrt(theta * theta + 1));
-    const double cosine = 1 / std::sqrt(tangent * tangent + 1);
-    return {cosine, tangent * cosine};
-}
-
-void rotate(double* p_row, double* q_row, std::int64_t n, Rotation rotation) {
-    for (std::int64_t i = 0; i < n; ++i) {
-        const double p_value = p_row[i];
-        const double q_value = q_row[i];
-        p_row[i] = rotation.cosine * p_value - rotation.sine * q_value;
-        q_row[i] = rotation.sine * p_value + rotation.cosine * q_value;
-    }
 }
 
 // ---- Householder tridiagonalisation --------------------------------------------------------
@@ -244,18 +227,30 @@ void fill_start(double* vector, std::int64_t n, int attempt) {
     }
 }
 
-void inverse_iteration(const Tridiagonal& t, double value, double bound, double* vector) {
+void take_out(const double* known, std::int64_t n_known, double* vector, std::int64_t n) {
+    for (std::int64_t number = 0; number < n_known; ++number) {
+        const double* other = known + number * n;
+        const double amount = dot(other, vector, n);
+        for (std::int64_t i = 0; i < n; ++i) vector[i] -= amount * other[i];
+    }
+    scale_to_unit(vector, n);
+}
+
+// Orthogonal to the `n_known` vectors found before, which in a cluster would be found again.
+void inverse_iteration(const Tridiagonal& t, double value, double bound, const double* known,
+                       std::int64_t n_known, double* vector) {
     constexpr int kAttempts = 5;
     constexpr int kIterations = 5;  // two are enough unless the start was unlucky
     const auto n = static_cast<std::int64_t>(t.diagonal.size());
     const double allowed = kResidualFactor * static_cast<double>(n) * kEpsilon * bound / 4;
     const ShiftedSolver solver(t, value, kEpsilon * bound);
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-        fill_start(vector, n, attempt);
+        fill_start(vector, n, attempt + static_cast<int>(n_known));
         scale_to_unit(vector, n);
         for (int iteration = 0; iteration < kIterations; ++iteration) {
             solver.solve(vector);
             scale_to_unit(vector, n);
+            if (n_known != 0) take_out(known, n_known, vector, n);
             // One more pass after the first that is small enough: it takes out what is left of
             // the neighbours.
             if (iteration > 0 && residual(t, value, vector) <= allowed) return;
@@ -266,69 +261,67 @@ void inverse_iteration(const Tridiagonal& t, double value, double bound, double*
 
 }  // namespace
 
+const kernels::SymmetricEigenKernels& kernels::symmetric_eigen_kernels() {
+#if defined(EPIBIAS_X86_LEVELS)
+    switch (active_simd_level()) {
+        case SimdLevel::kAvx512:
+            return avx512::kSymmetricEigen;
+        case SimdLevel::kAvx2:
+            return avx2::kSymmetricEigen;
+        case SimdLevel::kScalar:
+            break;
+    }
+#endif
+    return scalar::kSymmetricEigen;
+}
+
 LeadingEigenvalues leading_eigenpair_jacobi(double* matrix, std::int64_t n, double* vector) {
-    constexpr int kMaxSweeps = 40;  // quadratic convergence: 5 to 8 are seen
+    constexpr std::int64_t kLanes = kernels::kEigenLanes;
+    AlignedBuffer matrix_buffer, vector_buffer, rotations;
+    double* matrices = matrix_buffer.get(n * n * kLanes);
+    double* vectors = vector_buffer.get(n * kLanes);
+    double values[2 * kLanes];
+    std::fill_n(matrices, n * n * kLanes, 0.0);
     for (std::int64_t i = 0; i < n; ++i) {
-        for (std::int64_t j = 0; j < i; ++j) matrix[j * n + i] = matrix[i * n + j];
-    }
-    const double squared_norm = dot(matrix, matrix, n * n);
-    if (!std::isfinite(squared_norm)) {
-        throw std::runtime_error("leading_eigenpair: the matrix is not finite");
-    }
-    std::vector<double> vectors(static_cast<std::size_t>(n * n));  // row i: eigenvector i
-    for (std::int64_t i = 0; i < n; ++i) vectors[static_cast<std::size_t>(i * n + i)] = 1;
-    bool rotated = true;
-    for (int sweep = 0; rotated && sweep < kMaxSweeps; ++sweep) {
-        rotated = false;
-        for (std::int64_t p = 0; p + 1 < n; ++p) {
-            for (std::int64_t q = p + 1; q < n; ++q) {
-                double* p_row = matrix + p * n;
-                double* q_row = matrix + q * n;
-                const double element = p_row[q];
-                // A thousandth of the rounding error of the norm.
-                if (element * element <= 1e-38 * squared_norm) continue;
-                rotated = true;
-                const Rotation rotation = rotation_for(p_row[p], q_row[q], element);
-                rotate(p_row, q_row, n, rotation);
-                for (std::int64_t i = 0; i < n; ++i) {
-                    double* row = matrix + i * n;
-                    rotate(row + p, row + q, 1, rotation);
-                }
-                p_row[q] = q_row[p] = 0;
-                rotate(vectors.data() + p * n, vectors.data() + q * n, n, rotation);
-            }
+        for (std::int64_t j = 0; j <= i; ++j) {
+            const double element = matrix[i * n + j];
+            if (!std::isfinite(element)) refuse_non_finite();
+            matrices[(i * n + j) * kLanes] = element;
         }
     }
-    std::int64_t first = 0;
-    for (std::int64_t i = 1; i < n; ++i) {
-        if (matrix[i * n + i] > matrix[first * n + first]) first = i;
+    kernels::symmetric_eigen_kernels().jacobi(
+        matrices, n, rotations.get(kernels::rotation_values(n)), vectors, values);
+    for (std::int64_t i = 0; i < n; ++i) vector[i] = vectors[i * kLanes];
+    return {values[0], values[kLanes]};
+}
+
+void leading_eigenpairs_tridiagonal(double* matrix, std::int64_t n, std::int64_t n_values,
+                                    std::int64_t n_vectors, double* values, double* vectors) {
+    const Tridiagonal tridiagonal = tridiagonalise(matrix, n);
+    const double bound = norm_bound(tridiagonal);
+    if (!std::isfinite(bound)) refuse_non_finite();
+    for (std::int64_t rank = 0; rank < n_values; ++rank) {
+        values[rank] = bound == 0 ? 0 : eigenvalue_of_rank(tridiagonal, rank + 1, bound);
     }
-    LeadingEigenvalues result{matrix[first * n + first], 0};
-    double second = -std::numeric_limits<double>::infinity();
-    for (std::int64_t i = 0; i < n; ++i) {
-        if (i != first) second = std::max(second, matrix[i * n + i]);
+    std::fill_n(vectors, n_vectors * n, 0.0);
+    for (std::int64_t rank = 0; rank < n_vectors; ++rank) {
+        double* vector = vectors + rank * n;
+        if (bound == 0) {
+            vector[rank] = 1;
+            continue;
+        }
+        inverse_iteration(tridiagonal, values[rank], bound, vectors, rank, vector);
     }
-    if (n > 1) result.second = second;
-    std::copy_n(vectors.data() + first * n, n, vector);
-    scale_to_unit(vector, n);
-    return result;
+    for (std::int64_t rank = 0; bound != 0 && rank < n_vectors; ++rank) {
+        transform_back(tridiagonal, matrix, n, vectors + rank * n);
+        scale_to_unit(vectors + rank * n, n);
+    }
 }
 
 LeadingEigenvalues leading_eigenpair_tridiagonal(double* matrix, std::int64_t n, double* vector) {
-    const Tridiagonal tridiagonal = tridiagonalise(matrix, n);
-    const double bound = norm_bound(tridiagonal);
-    if (!std::isfinite(bound)) {
-        throw std::runtime_error("leading_eigenpair: the matrix is not finite");
-    }
-    std::fill_n(vector, n, 0.0);
-    vector[0] = 1;
-    if (bound == 0) return {};
-    LeadingEigenvalues result{eigenvalue_of_rank(tridiagonal, 1, bound), 0};
-    if (n > 1) result.second = eigenvalue_of_rank(tridiagonal, 2, bound);
-    inverse_iteration(tridiagonal, result.first, bound, vector);
-    transform_back(tridiagonal, matrix, n, vector);
-    scale_to_unit(vector, n);
-    return result;
+    double values[2] = {0, 0};
+    leading_eigenpairs_tridiagonal(matrix, n, std::min<std::int64_t>(n, 2), 1, values, vector);
+    return {values[0], values[1]};
 }
 
 LeadingEigenvalues leading_eigenpair(double* matrix, std::int64_t n, double* vector) {

@@ -1,82 +1,71 @@
 // What: the inner loops of polarization_axis_kernels.hpp on eight lanes; compiled once per SIMD
 // level by polarization_axis_<level>.cpp. No inline function of a library: see lanes.hpp.
+//
+// Sizes of tiles differ by level, as the registers do; the order in which a sum is made does not.
 #pragma once
 
 #include "kernels/lanes.hpp"
 #include "kernels/polarization_axis_kernels.hpp"
+#include "kernels/polarization_axis_panels.hpp"
 
 namespace epibias::kernels::EPIBIAS_LEVEL {
 namespace {
 
-static_assert(kRowBlock == kLanes);
-
-// Columns first … first + 7 of a row that ends at dim; zeros behind it.
-EPIBIAS_INLINE Lanes load_columns(const float* row, std::int64_t first, std::int64_t dim) {
-    if (first + kLanes <= dim) return load(row + first);
-    float columns[kLanes] = {};
-    for (std::int64_t column = first; column < dim; ++column) {
-        columns[column - first] = row[column];
+// Sums over rows go through eight of them at a time, while the sums are at hand and the rows, which
+// may lie in other pages, are few.
+void add_rows(const float* rows, const double* scales, std::int64_t n_rows, std::int64_t dim,
+              double* sum, std::int64_t stride) {
+    for (std::int64_t first = 0; first < n_rows; first += kLanes) {
+        const std::int64_t end = first + kLanes < n_rows ? first + kLanes : n_rows;
+        for (std::int64_t column = 0; column < stride; column += kLanes) {
+            Lanes total = load(static_cast<const double*>(sum + column));
+            for (std::int64_t i = first; i < end; ++i) {
+                total = total + load_columns(rows + i * dim, column, dim) * broadcast(scales[i]);
+            }
+            store(sum + column, total);
+        }
     }
-    return load(static_cast<const float*>(columns));
 }
 
 void centre(const float* rows, const double* scales, std::int64_t n_rows, std::int64_t dim,
-            double* mean, double* centred, std::int64_t stride) {
-    const Lanes count = broadcast(static_cast<double>(n_rows));
-    for (std::int64_t column = 0; column < stride; column += kLanes) {
-        Lanes sum = broadcast(0.0);
-        for (std::int64_t i = 0; i < n_rows; ++i) {
-            const Lanes scaled = load_columns(rows + i * dim, column, dim) * broadcast(scales[i]);
-            store(centred + i * stride + column, scaled);
-            sum = sum + scaled;
-        }
-        const Lanes average = sum / count;
-        store(mean + column, average);
-        for (std::int64_t i = 0; i < n_rows; ++i) {
-            double* place = centred + i * stride + column;
-            store(place, load(place) - average);
-        }
-    }
-}
-
-// Four rows against one: five loads for four products.
-void gram(const double* centred, std::int64_t n_rows, std::int64_t stride, double* products) {
+            const double* mean, double* centred, std::int64_t stride) {
     for (std::int64_t i = 0; i < n_rows; ++i) {
-        const double* row = centred + i * stride;
-        std::int64_t j = 0;
-        for (; j + 4 <= i + 1; j += 4) {
-            const double* others = centred + j * stride;
-            Lanes sums[4] = {broadcast(0.0), broadcast(0.0), broadcast(0.0), broadcast(0.0)};
-            for (std::int64_t column = 0; column < stride; column += kLanes) {
-                const Lanes values = load(row + column);
-                sums[0] = sums[0] + values * load(others + column);
-                sums[1] = sums[1] + values * load(others + stride + column);
-                sums[2] = sums[2] + values * load(others + 2 * stride + column);
-                sums[3] = sums[3] + values * load(others + 3 * stride + column);
-            }
-            for (int other = 0; other < 4; ++other) {
-                products[i * n_rows + j + other] = sum_of_lanes(sums[other]);
-            }
-        }
-        for (; j <= i; ++j) {
-            const double* other = centred + j * stride;
-            Lanes sum = broadcast(0.0);
-            for (std::int64_t column = 0; column < stride; column += kLanes) {
-                sum = sum + load(row + column) * load(other + column);
-            }
-            products[i * n_rows + j] = sum_of_lanes(sum);
+        const Lanes scale = broadcast(scales[i]);
+        for (std::int64_t column = 0; column < stride; column += kLanes) {
+            store(centred + i * stride + column,
+                  load_columns(rows + i * dim, column, dim) * scale - load(mean + column));
         }
     }
 }
 
-void combine(const double* centred, const double* weights, std::int64_t n_rows, std::int64_t stride,
-             double* combination) {
-    for (std::int64_t column = 0; column < stride; column += kLanes) {
-        Lanes sum = broadcast(0.0);
-        for (std::int64_t i = 0; i < n_rows; ++i) {
-            sum = sum + load(centred + i * stride + column) * broadcast(weights[i]);
+void combine(const float* rows, const double* scales, const double* mean, const double* weights,
+             std::int64_t n_rows, std::int64_t dim, double* combination, std::int64_t stride) {
+    for (std::int64_t first = 0; first < n_rows; first += kLanes) {
+        const std::int64_t end = first + kLanes < n_rows ? first + kLanes : n_rows;
+        for (std::int64_t column = 0; column < stride; column += kLanes) {
+            const Lanes centre = load(mean + column);
+            Lanes sum = first == 0 ? broadcast(0.0)
+                                   : load(static_cast<const double*>(combination + column));
+            for (std::int64_t i = first; i < end; ++i) {
+                const Lanes scaled =
+                    load_columns(rows + i * dim, column, dim) * broadcast(scales[i]);
+                sum = sum + (scaled - centre) * broadcast(weights[i]);
+            }
+            store(combination + column, sum);
         }
-        store(combination + column, sum);
+    }
+}
+
+void project(const float* rows, const double* scales, const double* mean, std::int64_t n_rows,
+             std::int64_t dim, const double* axis, double* results) {
+    for (std::int64_t i = 0; i < n_rows; ++i) {
+        const Lanes scale = broadcast(scales[i]);
+        Lanes sum = broadcast(0.0);
+        for (std::int64_t column = 0; column < dim; column += kLanes) {
+            const Lanes scaled = load_columns(rows + i * dim, column, dim) * scale;
+            sum = sum + (scaled - load(mean + column)) * load(axis + column);
+        }
+        results[i] = sum_of_lanes(sum);
     }
 }
 
@@ -88,8 +77,81 @@ double dot(const double* left, const double* right, std::int64_t stride) {
     return sum_of_lanes(sum);
 }
 
+template <int kRows>
+EPIBIAS_INLINE void dots_of_rows(const double* rows, std::int64_t stride, const double* vectors,
+                                 double* results) {
+    constexpr int kVectors = kDotVectors;
+    for (int first = 0; first < kVectorBlock; first += kVectors) {
+        Lanes sums[kRows][kVectors];
+        for (auto& row : sums) {
+            for (auto& sum : row) sum = broadcast(0.0);
+        }
+        const double* others = vectors + first * stride;
+        for (std::int64_t column = 0; column < stride; column += kLanes) {
+            Lanes values[kRows];
+            for (int i = 0; i < kRows; ++i) values[i] = load(rows + i * stride + column);
+            for (int v = 0; v < kVectors; ++v) {
+                const Lanes other = load(others + v * stride + column);
+                for (int i = 0; i < kRows; ++i) sums[i][v] = sums[i][v] + values[i] * other;
+            }
+        }
+        for (int i = 0; i < kRows; ++i) {
+            for (int v = 0; v < kVectors; ++v) {
+                results[i * kVectorBlock + first + v] = sum_of_lanes(sums[i][v]);
+            }
+        }
+    }
+}
+
+void dots_with_vectors(const double* rows, std::int64_t n_rows, std::int64_t stride,
+                       const double* vectors, double* results) {
+    std::int64_t i = 0;
+    for (; i + kDotRows <= n_rows; i += kDotRows) {
+        dots_of_rows<kDotRows>(rows + i * stride, stride, vectors, results + i * kVectorBlock);
+    }
+    for (; i < n_rows; ++i) {
+        dots_of_rows<1>(rows + i * stride, stride, vectors, results + i * kVectorBlock);
+    }
+}
+
+void add_to_vectors(const double* rows, std::int64_t n_rows, std::int64_t stride,
+                    const double* weights, double* vectors) {
+    for (std::int64_t first = 0; first < n_rows; first += kLanes) {
+        const std::int64_t end = first + kLanes < n_rows ? first + kLanes : n_rows;
+        for (std::int64_t column = 0; column < stride; column += kLanes) {
+            Lanes sums[kVectorBlock];
+            for (int v = 0; v < kVectorBlock; ++v) {
+                sums[v] = load(static_cast<const double*>(vectors + v * stride + column));
+            }
+            for (std::int64_t i = first; i < end; ++i) {
+                const Lanes values = load(rows + i * stride + column);
+                for (int v = 0; v < kVectorBlock; ++v) {
+                    sums[v] = sums[v] + values * broadcast(weights[i * kVectorBlock + v]);
+                }
+            }
+            for (int v = 0; v < kVectorBlock; ++v) store(vectors + v * stride + column, sums[v]);
+        }
+    }
+}
+
+void narrow(const double* values, double divisor, std::int64_t dim, float* result) {
+    const Lanes divisors = broadcast(divisor);
+    for (std::int64_t column = 0; column < dim; column += kLanes) {
+        float narrowed[kLanes];
+        store_narrowed(narrowed, load(values + column) / divisors);
+        const std::int64_t n_columns = column + kLanes <= dim ? kLanes : dim - column;
+        if (n_columns == kLanes) {
+            __builtin_memcpy(result + column, narrowed, sizeof(narrowed));
+        } else {
+            for (std::int64_t i = 0; i < n_columns; ++i) result[column + i] = narrowed[i];
+        }
+    }
+}
+
 }  // namespace
 
-const PolarizationAxisKernels kPolarizationAxis{centre, gram, combine, dot};
+const PolarizationAxisKernels kPolarizationAxis{
+    add_rows, centre,  small_gram, panel_of_columns,  panel_of_rows,  add_products,
+    combine,  project, dot,        dots_with_vectors, add_to_vectors, narrow};
 
 }  // namespace epibias::kernels::EPIBIAS_LEVEL
