@@ -121,8 +121,8 @@ void centre_anchors(AnchorRows& anchors, AlignedBuffer& partial_sums, int n_thre
                                 sums + task * anchors.stride, anchors.stride);
     });
     add_tasks(sums, tasks.count(), anchors.stride);
-    const auto count = static_cast<double>(anchors.n_anchors);
-    for (std::int64_t i = 0; i < anchors.stride; ++i) anchors.mean[i] = sums[i] / count;
+    const double share = 1 / static_cast<double>(anchors.n_anchors);
+    for (std::int64_t i = 0; i < anchors.stride; ++i) anchors.mean[i] = sums[i] * share;
 }
 
 double* anchor_products(const AnchorRows& anchors, bool by_gram, AlignedBuffer& products,

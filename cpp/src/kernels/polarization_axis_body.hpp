@@ -17,13 +17,14 @@ void add_rows(const float* rows, const double* scales, std::int64_t n_rows, std:
               double* sum, std::int64_t stride) {
     for (std::int64_t first = 0; first < n_rows; first += kLanes) {
         const std::int64_t end = first + kLanes < n_rows ? first + kLanes : n_rows;
-        for (std::int64_t column = 0; column < stride; column += kLanes) {
-            Lanes total = load(static_cast<const double*>(sum + column));
-            for (std::int64_t i = first; i < end; ++i) {
-                total = total + load_columns(rows + i * dim, column, dim) * broadcast(scales[i]);
-            }
-            store(sum + column, total);
-        }
+        for_columns(0, stride, dim,
+                    [&](std::int64_t column, const auto& columns) __attribute__((always_inline)) {
+                        Lanes total = load(static_cast<const double*>(sum + column));
+                        for (std::int64_t i = first; i < end; ++i) {
+                            total = total + columns(rows + i * dim) * broadcast(scales[i]);
+                        }
+                        store(sum + column, total);
+                    });
     }
 }
 
@@ -31,10 +32,11 @@ void centre(const float* rows, const double* scales, std::int64_t n_rows, std::i
             const double* mean, double* centred, std::int64_t stride) {
     for (std::int64_t i = 0; i < n_rows; ++i) {
         const Lanes scale = broadcast(scales[i]);
-        for (std::int64_t column = 0; column < stride; column += kLanes) {
-            store(centred + i * stride + column,
-                  load_columns(rows + i * dim, column, dim) * scale - load(mean + column));
-        }
+        for_columns(0, stride, dim,
+                    [&](std::int64_t column, const auto& columns) __attribute__((always_inline)) {
+                        store(centred + i * stride + column,
+                              columns(rows + i * dim) * scale - load(mean + column));
+                    });
     }
 }
 
@@ -42,17 +44,18 @@ void combine(const float* rows, const double* scales, const double* mean, const 
              std::int64_t n_rows, std::int64_t dim, double* combination, std::int64_t stride) {
     for (std::int64_t first = 0; first < n_rows; first += kLanes) {
         const std::int64_t end = first + kLanes < n_rows ? first + kLanes : n_rows;
-        for (std::int64_t column = 0; column < stride; column += kLanes) {
-            const Lanes centre = load(mean + column);
-            Lanes sum = first == 0 ? broadcast(0.0)
-                                   : load(static_cast<const double*>(combination + column));
-            for (std::int64_t i = first; i < end; ++i) {
-                const Lanes scaled =
-                    load_columns(rows + i * dim, column, dim) * broadcast(scales[i]);
-                sum = sum + (scaled - centre) * broadcast(weights[i]);
-            }
-            store(combination + column, sum);
-        }
+        for_columns(0, stride, dim,
+                    [&](std::int64_t column, const auto& columns) __attribute__((always_inline)) {
+                        const Lanes centre = load(mean + column);
+                        Lanes sum = first == 0
+                                        ? broadcast(0.0)
+                                        : load(static_cast<const double*>(combination + column));
+                        for (std::int64_t i = first; i < end; ++i) {
+                            const Lanes scaled = columns(rows + i * dim) * broadcast(scales[i]);
+                            sum = sum + (scaled - centre) * broadcast(weights[i]);
+                        }
+                        store(combination + column, sum);
+                    });
     }
 }
 
@@ -135,10 +138,10 @@ void add_to_vectors(const double* rows, std::int64_t n_rows, std::int64_t stride
 }
 
 void narrow(const double* values, double divisor, std::int64_t dim, float* result) {
-    const Lanes divisors = broadcast(divisor);
+    const Lanes inverse = broadcast(1 / divisor);
     for (std::int64_t column = 0; column < dim; column += kLanes) {
         float narrowed[kLanes];
-        store_narrowed(narrowed, load(values + column) / divisors);
+        store_narrowed(narrowed, load(values + column) * inverse);
         const std::int64_t n_columns = column + kLanes <= dim ? kLanes : dim - column;
         if (n_columns == kLanes) {
             __builtin_memcpy(result + column, narrowed, sizeof(narrowed));

@@ -2,6 +2,10 @@
 // polarization_axis_body.hpp; the same rules hold.
 #pragma once
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 #include "kernels/lanes.hpp"
 #include "kernels/polarization_axis_kernels.hpp"
 
@@ -12,27 +16,55 @@ static_assert(kRowBlock == kLanes);
 
 // What fits in the registers of a level: 32 of eight lanes, 16 of four, 16 of two.
 #if defined(__AVX512F__)
+constexpr int kKeptRows = 8;                   // centred in registers
 constexpr int kGramTile = 4;                   // rows against rows
 constexpr int kTileRows = 8, kTileBlocks = 2;  // p against blocks of eight q
 constexpr int kDotRows = 4, kDotVectors = 4;   // rows against vectors
 #elif defined(__AVX2__)
+constexpr int kKeptRows = 4;
 constexpr int kGramTile = 2;
 constexpr int kTileRows = 4, kTileBlocks = 1;
 constexpr int kDotRows = 1, kDotVectors = 4;
 #else
+constexpr int kKeptRows = 2;
 constexpr int kGramTile = 1;
 constexpr int kTileRows = 2, kTileBlocks = 1;
 constexpr int kDotRows = 1, kDotVectors = 2;
 #endif
 
+// Eight floats as float64. g++ 12 converts a vector of eight in two halves and joins them.
+EPIBIAS_INLINE Lanes load_floats(const float* from) {
+#if defined(__AVX512F__)
+    return _mm512_cvtps_pd(_mm256_loadu_ps(from));
+#else
+    return load(from);
+#endif
+}
+
 // Columns first … first + 7 of a row that ends at dim; zeros behind it.
 EPIBIAS_INLINE Lanes load_columns(const float* row, std::int64_t first, std::int64_t dim) {
-    if (first + kLanes <= dim) return load(row + first);
+    if (first + kLanes <= dim) return load_floats(row + first);
     float columns[kLanes] = {};
     for (std::int64_t column = first; column < dim; ++column) {
         columns[column - first] = row[column];
     }
-    return load(static_cast<const float*>(columns));
+    return load_floats(columns);
+}
+
+// Calls run(column, load) for every eight columns, where load(row) gives them as Lanes: without the
+// test for the end of the row wherever it cannot be near.
+template <typename Run>
+EPIBIAS_INLINE void for_columns(std::int64_t first, std::int64_t end, std::int64_t dim,
+                                const Run& run) {
+    std::int64_t column = first;
+    for (; column + kLanes <= end && column + kLanes <= dim; column += kLanes) {
+        run(column, [column](const float* row)
+                        __attribute__((always_inline)) { return load_floats(row + column); });
+    }
+    for (; column < end; column += kLanes) {
+        run(column, [column, dim](const float* row)
+                        __attribute__((always_inline)) { return load_columns(row, column, dim); });
+    }
 }
 
 EPIBIAS_INLINE void store_narrowed(float* to, const RegisterDoubles& values) {
@@ -92,24 +124,34 @@ EPIBIAS_INLINE void gram_row(const double* panel, std::int64_t i, std::int64_t l
     gram_tile<1, 1, true>(panel, i, i, length, sums);
 }
 
+// Mean and centred values of columns [first, first + length) of at least kRows rows: the first
+// kRows of them stay in registers between the sum and its subtraction.
+template <int kRows>
 EPIBIAS_INLINE void centre_columns(const float* rows, const double* scales, std::int64_t n_rows,
                                    std::int64_t dim, std::int64_t first, std::int64_t length,
                                    double* mean, double* panel) {
-    const Lanes count = broadcast(static_cast<double>(n_rows));
-    for (std::int64_t column = 0; column < length; column += kLanes) {
-        Lanes sum = broadcast(0.0);
-        for (std::int64_t i = 0; i < n_rows; ++i) {
-            sum = sum + load_columns(rows + i * dim, first + column, dim) * broadcast(scales[i]);
-        }
-        const Lanes average = sum / count;
-        store(mean + first + column, average);
-        // Read again: cheaper than to keep the products.
-        for (std::int64_t i = 0; i < n_rows; ++i) {
-            const Lanes scaled =
-                load_columns(rows + i * dim, first + column, dim) * broadcast(scales[i]);
-            store(panel + i * kPanelTerms + column, scaled - average);
-        }
-    }
+    const Lanes share = broadcast(1 / static_cast<double>(n_rows));
+    for_columns(first, first + length, dim,
+                [&](std::int64_t column, const auto& columns) __attribute__((always_inline)) {
+                    Lanes kept[kRows];
+                    Lanes sum = broadcast(0.0);
+                    for (int i = 0; i < kRows; ++i) {
+                        kept[i] = columns(rows + i * dim) * broadcast(scales[i]);
+                        sum = sum + kept[i];
+                    }
+                    for (std::int64_t i = kRows; i < n_rows; ++i) {
+                        sum = sum + columns(rows + i * dim) * broadcast(scales[i]);
+                    }
+                    const Lanes average = sum * share;
+                    store(mean + column, average);
+                    double* place = panel + column - first;
+                    for (int i = 0; i < kRows; ++i)
+                        store(place + i * kPanelTerms, kept[i] - average);
+                    for (std::int64_t i = kRows; i < n_rows; ++i) {
+                        const Lanes scaled = columns(rows + i * dim) * broadcast(scales[i]);
+                        store(place + i * kPanelTerms, scaled - average);
+                    }
+                });
 }
 
 void small_gram(const float* rows, const double* scales, std::int64_t n_rows, std::int64_t dim,
@@ -121,7 +163,11 @@ void small_gram(const float* rows, const double* scales, std::int64_t n_rows, st
     for (std::int64_t first = 0; first < dim; first += kPanelTerms) {
         const std::int64_t n_columns = first + kPanelTerms < dim ? kPanelTerms : dim - first;
         const std::int64_t length = (n_columns + kLanes - 1) / kLanes * kLanes;
-        centre_columns(rows, scales, n_rows, dim, first, length, mean, panel);
+        if (n_rows >= kKeptRows) {
+            centre_columns<kKeptRows>(rows, scales, n_rows, dim, first, length, mean, panel);
+        } else {
+            centre_columns<1>(rows, scales, n_rows, dim, first, length, mean, panel);
+        }
         std::int64_t i = 0;
         for (; i + kGramTile <= n_rows; i += kGramTile) {
             for (std::int64_t j = 0; j < i; j += kGramTile) {
