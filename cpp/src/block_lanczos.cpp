@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kBlock = kernels::kVectorBlock;
 constexpr double kAngle = 1e-8;           // of the axis, where the gap allows
 constexpr double kSmallestShare = 1e-14;  // of the largest eigenvalue: what float64 can resolve
-constexpr double kSecondShare = 1e-13;    // error of the second eigenvalue
+constexpr double kSecondShare = 1e-11;    // error of the second eigenvalue
 constexpr double kRoundingShare = 1e-13;  // of a multiplication by the matrix
 // A direction that shrinks to this share when the known ones are taken out is rounding.
 constexpr double kDependent = 1e-13;
@@ -37,12 +37,13 @@ struct RitzPairs {
 class BlockLanczos {
   public:
     BlockLanczos(const kernels::PolarizationAxisKernels& table, const BlockMultiply& multiply,
-                 std::int64_t n, std::int64_t stride, std::int64_t most_vectors)
+                 std::int64_t n, std::int64_t stride, std::int64_t most_vectors, bool give_up_early)
         : table_(table),
           multiply_(multiply),
           n_(n),
           stride_(stride),
           capacity_(most_vectors),
+          give_up_early_(give_up_early),
           basis_(basis_buffer_.get((most_vectors + kBlock) * stride)),
           block_(block_buffer_.get(kBlock * stride)),
           projected_(static_cast<std::size_t>(most_vectors * most_vectors)),
@@ -60,9 +61,9 @@ class BlockLanczos {
             if (size_ >= next_look || full) {
                 next_look = size_ + kBlock + size_ / 6 / kBlock * kBlock;
                 const RitzPairs pairs = ritz_pairs();
-                if (small_enough(pairs.values, pairs.residuals, 0)) {
-                    return certify(pairs, vector, eigenvalues);
-                }
+                const double excess = excess_of(pairs.values, pairs.residuals, 0);
+                if (excess <= 1) return certify(pairs, vector, eigenvalues);
+                if (give_up_early_ && is_hopeless(std::log(excess))) return false;
             }
             if (full) return false;
             append_block();
@@ -184,15 +185,27 @@ class BlockLanczos {
         return pairs;
     }
 
-    static bool small_enough(const double (&values)[3], const double (&residuals)[2],
-                             double rounding) {
+    // How many times too large the residuals are.
+    static double excess_of(const double (&values)[3], const double (&residuals)[2],
+                            double rounding) {
         const double largest = values[0];
-        const double axis_bound =
-            std::max(kAngle * (values[0] - values[1]), kSmallestShare * largest);
-        const double second_gap = std::max(values[1] - values[2], residuals[1]);
-        const double second_bound = std::sqrt(kSecondShare * largest * second_gap);
         const double slack = rounding * largest;
-        return residuals[0] <= axis_bound + slack && residuals[1] <= second_bound + slack;
+        const double axis_bound =
+            std::max(kAngle * (values[0] - values[1]), kSmallestShare * largest) + slack;
+        const double second_gap = std::max(values[1] - values[2], residuals[1]);
+        const double second_bound = std::sqrt(kSecondShare * largest * second_gap) + slack;
+        return std::max(residuals[0] / axis_bound, residuals[1] / second_bound);
+    }
+
+    // Whether the residuals, falling as they did since the last look, stay too large for the
+    // capacity. They fall ever faster, so this is asked from the eighth block on.
+    bool is_hopeless(double log_excess) {
+        const double fall =
+            (last_log_excess_ - log_excess) / static_cast<double>(size_ - last_size_);
+        last_log_excess_ = log_excess;
+        last_size_ = size_;
+        const auto left = static_cast<double>(capacity_ - size_);
+        return size_ >= 8 * kBlock && log_excess > fall * left;
     }
 
     // The Ritz vectors in full, and their residuals from one more multiplication.
@@ -220,7 +233,7 @@ class BlockLanczos {
             add(product, -values[v], block_ + v * stride_);
             residuals[v] = norm(product);
         }
-        if (!small_enough(values, residuals, kRoundingShare)) return false;
+        if (!(excess_of(values, residuals, kRoundingShare) <= 1)) return false;
         std::copy_n(block_, stride_, vector);
         eigenvalues = {values[0], values[1]};
         return true;
@@ -229,6 +242,9 @@ class BlockLanczos {
     const kernels::PolarizationAxisKernels& table_;
     const BlockMultiply& multiply_;
     std::int64_t n_, stride_, capacity_;
+    bool give_up_early_;
+    double last_log_excess_ = 0;
+    std::int64_t last_size_ = 0;
     AlignedBuffer basis_buffer_, block_buffer_;
     double* basis_;  // [size_, stride], orthonormal
     double* block_;  // [kBlock, stride], the next of it
@@ -243,9 +259,9 @@ class BlockLanczos {
 
 bool leading_eigenpair_lanczos(const kernels::PolarizationAxisKernels& table,
                                const BlockMultiply& multiply, std::int64_t n, std::int64_t stride,
-                               std::int64_t most_vectors, double* vector,
+                               std::int64_t most_vectors, bool give_up_early, double* vector,
                                LeadingEigenvalues& eigenvalues) {
-    BlockLanczos lanczos(table, multiply, n, stride, most_vectors / kBlock * kBlock);
+    BlockLanczos lanczos(table, multiply, n, stride, most_vectors / kBlock * kBlock, give_up_early);
     return lanczos.run(vector, eigenvalues);
 }
 

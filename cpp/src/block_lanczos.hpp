@@ -6,9 +6,10 @@
 // a single vector would miss. Rayleigh-Ritz on the whole basis; two Ritz pairs are watched.
 // Stops when, with theta the Ritz values and r_i the residual norms,
 //   r_1 <= max(1e-8 (theta_1 - theta_2), 1e-14 theta_1): the angle of the axis, r_1 / gap, and
-//   r_2^2 <= 1e-13 theta_1 max(theta_2 - theta_3, r_2): the error of the second eigenvalue;
+//   r_2^2 <= 1e-11 theta_1 max(theta_2 - theta_3, r_2): the error of the second eigenvalue;
 // then multiplies once more and holds the true residuals against the same bounds plus 1e-13 theta_1
-// for rounding: that is the certificate. Fails when the basis has `most_vectors` before that.
+// for rounding: that is the certificate. Fails when the basis has `most_vectors` before that,
+// or, if it may give up early, when the residuals fall too slowly for that.
 // float64; the start is a fixed pseudo-random block; the same bits for every SIMD level.
 // Complexity: b multiplications and O(b^2 n) with b blocks; memory (4 b + 12) n + 3 (4 b)^2
 // float64. References: Golub, Underwood 1977; Saad, Numerical Methods for Large Eigenvalue
@@ -31,6 +32,7 @@ using BlockMultiply = std::function<void(const double* vectors, double* results)
 [[nodiscard]] bool leading_eigenpair_lanczos(const kernels::PolarizationAxisKernels& table,
                                              const BlockMultiply& multiply, std::int64_t n,
                                              std::int64_t stride, std::int64_t most_vectors,
-                                             double* vector, LeadingEigenvalues& eigenvalues);
+                                             bool give_up_early, double* vector,
+                                             LeadingEigenvalues& eigenvalues);
 
 }  // namespace epibias

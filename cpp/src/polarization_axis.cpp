@@ -29,11 +29,10 @@ constexpr double kLargestTolerance = 1e-6;
 constexpr double kEqualAnchors = 1e-14;
 
 constexpr std::int64_t kLanes = kernels::kEigenLanes;
-// With more than kJacobiLimit anchors and dimensions: up to kDirectLimit of the fewer of both the
-// products are tridiagonalised, up to kProductsLimit their leading pair is found by Lanczos; above
-// Lanczos multiplies by the anchors themselves, and the products are made only where it fails.
-constexpr std::int64_t kDirectLimit = 96;
-constexpr std::int64_t kProductsLimit = 512;
+// Up to this many anchors, or dimensions if they are fewer, the products are made and
+// tridiagonalised; above, Lanczos multiplies by the anchors themselves, and the products are made
+// only where it gives up.
+constexpr std::int64_t kProductsLimit = 256;
 static_assert(kJacobiLimit <= kernels::kSmallGramRows);
 
 const kernels::PolarizationAxisKernels& active_kernels() {
@@ -225,12 +224,12 @@ void fit_by_lanes(const Call& call, const float* rows, std::int64_t first_topic,
 
 // ---- topics of many anchors: one at a time, by several threads where it is alone -----------
 
-// The leading pair of products that are there. Where Lanczos does not find it, the spectrum has no
-// gap to speak of, and the direct method takes over.
+// The leading pair of products that are there. Large ones: Lanczos again, with more patience, for
+// a multiplication costs much less now; where that fails too, the direct method.
 LeadingEigenvalues pair_of_products(const Call& call, double* products, double* vector,
                                     Scratch& scratch) {
     const std::int64_t size = call.size();
-    if (size > kDirectLimit) {
+    if (size > kProductsLimit) {
         const std::int64_t stride = padded(size);
         double* matrix = scratch.matrices.get(size * stride);
         std::fill_n(matrix, size * stride, 0.0);
@@ -250,7 +249,7 @@ LeadingEigenvalues pair_of_products(const Call& call, double* products, double* 
             }
         };
         LeadingEigenvalues found;
-        if (leading_eigenpair_lanczos(call.table, multiply, size, stride, size / 2, vector,
+        if (leading_eigenpair_lanczos(call.table, multiply, size, stride, size / 2, false, vector,
                                       found)) {
             return found;
         }
@@ -280,7 +279,7 @@ void fit_alone(const Call& call, const float* rows, std::int64_t number, const d
             covariance_times(anchors, block, results, scratch.sums, n_threads);
         };
         if (leading_eigenpair_lanczos(call.table, multiply, call.dim, call.stride, call.size() / 4,
-                                      vector, spectrum.eigenvalues)) {
+                                      true, vector, spectrum.eigenvalues)) {
             write_result(call, anchors, vector, false, spectrum, stances, scratch);
             return;
         }

@@ -12,6 +12,20 @@
 
 namespace epibias {
 
+const kernels::SymmetricEigenKernels& kernels::symmetric_eigen_kernels() {
+#if defined(EPIBIAS_X86_LEVELS)
+    switch (active_simd_level()) {
+        case SimdLevel::kAvx512:
+            return avx512::kSymmetricEigen;
+        case SimdLevel::kAvx2:
+            return avx2::kSymmetricEigen;
+        case SimdLevel::kScalar:
+            break;
+    }
+#endif
+    return scalar::kSymmetricEigen;
+}
+
 namespace {
 
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
@@ -49,6 +63,7 @@ struct Tridiagonal {
 // Lower triangle, from the last row up (EISPACK's tred1, Martin, Reinsch, Wilkinson 1968): row i
 // keeps its Householder vector in columns 0 … i - 1.
 Tridiagonal tridiagonalise(double* matrix, std::int64_t n) {
+    const auto& table = kernels::symmetric_eigen_kernels();
     const auto size = static_cast<std::size_t>(n);
     Tridiagonal result{std::vector<double>(size), std::vector<double>(size),
                        std::vector<double>(size)};
@@ -72,25 +87,11 @@ Tridiagonal tridiagonalise(double* matrix, std::int64_t n) {
         u[i - 1] += norm;
         const double factor = 1 / (norm * u[i - 1]);  // 2 / |u|^2
         result.factor[row] = factor;
-        // product = A u over the leading i rows, reading the lower triangle once.
-        std::fill_n(product.begin(), i, 0.0);
-        for (std::int64_t j = 0; j < i; ++j) {
-            const double* a = matrix + j * n;
-            const double u_j = u[j];
-            for (std::int64_t k = 0; k < j; ++k) product[static_cast<std::size_t>(k)] += a[k] * u_j;
-            product[static_cast<std::size_t>(j)] += dot(a, u, j) + a[j] * u_j;
-        }
+        table.multiply_lower(matrix, n, i, u, product.data());
         for (std::int64_t k = 0; k < i; ++k) product[static_cast<std::size_t>(k)] *= factor;
         const double half = 0.5 * factor * dot(product.data(), u, i);
         for (std::int64_t k = 0; k < i; ++k) product[static_cast<std::size_t>(k)] -= half * u[k];
-        for (std::int64_t j = 0; j < i; ++j) {
-            double* a = matrix + j * n;
-            const double u_j = u[j];
-            const double product_j = product[static_cast<std::size_t>(j)];
-            for (std::int64_t k = 0; k <= j; ++k) {
-                a[k] -= u_j * product[static_cast<std::size_t>(k)] + product_j * u[k];
-            }
-        }
+        table.subtract_outer(matrix, n, i, u, product.data());
     }
     for (std::int64_t i = 0; i < n; ++i) {
         result.diagonal[static_cast<std::size_t>(i)] = matrix[i * n + i];
@@ -260,20 +261,6 @@ void inverse_iteration(const Tridiagonal& t, double value, double bound, const d
 }
 
 }  // namespace
-
-const kernels::SymmetricEigenKernels& kernels::symmetric_eigen_kernels() {
-#if defined(EPIBIAS_X86_LEVELS)
-    switch (active_simd_level()) {
-        case SimdLevel::kAvx512:
-            return avx512::kSymmetricEigen;
-        case SimdLevel::kAvx2:
-            return avx2::kSymmetricEigen;
-        case SimdLevel::kScalar:
-            break;
-    }
-#endif
-    return scalar::kSymmetricEigen;
-}
 
 LeadingEigenvalues leading_eigenpair_jacobi(double* matrix, std::int64_t n, double* vector) {
     constexpr std::int64_t kLanes = kernels::kEigenLanes;

@@ -1,10 +1,11 @@
-// What: Jacobi's method on eight matrices, one a lane; compiled once per SIMD level by
+// What: symmetric_eigen_kernels.hpp on eight lanes; compiled once per SIMD level by
 // symmetric_eigen_<level>.cpp. No inline function of a library: see lanes.hpp.
 //
-// A sweep turns every pair of indices once, in the order of a round-robin tournament: the pairs of
-// a round have no index in common, so that their rotations, whose divisions and roots are slow, do
-// not wait for each other. Only the matrix is turned. The rotations are kept, and applied backwards
-// to one unit vector at the end: that costs n values a rotation less than turning all vectors.
+// Jacobi's method on eight matrices, one a lane. A sweep turns every pair of indices once, in the
+// order of a round-robin tournament: the pairs of a round have no index in common, so that their
+// rotations, whose divisions and roots are slow, do not wait for each other. Only the matrix is
+// turned. The rotations are kept, and applied backwards to one unit vector at the end: that costs n
+// values a rotation less than turning all vectors.
 #pragma once
 
 #include "kernels/lanes.hpp"
@@ -203,8 +204,82 @@ void jacobi(double* matrices, std::int64_t n, double* rotations, double* vectors
     }
 }
 
+// ---- one large matrix: rows four at a time --------------------------------------------------
+
+constexpr int kRowsAtOnce = 4;
+
+// Rows j … j + kRows - 1 times u, and their transpose into product, before column j; the corner
+// behind it element by element.
+template <int kRows>
+EPIBIAS_INLINE void multiply_rows(const double* matrix, std::int64_t stride, std::int64_t j,
+                                  const double* u, double* product) {
+    const double* rows = matrix + j * stride;
+    Lanes sums[kRows];
+    for (auto& sum : sums) sum = broadcast(0.0);
+    std::int64_t k = 0;
+    for (; k + kLanes <= j; k += kLanes) {
+        const Lanes other = load(u + k);
+        Lanes total = load(static_cast<const double*>(product + k));
+        for (int row = 0; row < kRows; ++row) {
+            const Lanes values = load(rows + row * stride + k);
+            sums[row] = sums[row] + values * other;
+            total = total + values * broadcast(u[j + row]);
+        }
+        store(product + k, total);
+    }
+    for (int row = 0; row < kRows; ++row) {
+        const double* values = rows + row * stride;
+        double sum = sum_of_lanes(sums[row]);
+        for (std::int64_t column = k; column < j + row; ++column) {
+            sum += values[column] * u[column];
+            product[column] += values[column] * u[j + row];
+        }
+        product[j + row] += sum + values[j + row] * u[j + row];
+    }
+}
+
+void multiply_lower(const double* matrix, std::int64_t stride, std::int64_t n, const double* u,
+                    double* product) {
+    for (std::int64_t i = 0; i < n; ++i) product[i] = 0;
+    std::int64_t j = 0;
+    for (; j + kRowsAtOnce <= n; j += kRowsAtOnce) {
+        multiply_rows<kRowsAtOnce>(matrix, stride, j, u, product);
+    }
+    for (; j < n; ++j) multiply_rows<1>(matrix, stride, j, u, product);
+}
+
+template <int kRows>
+EPIBIAS_INLINE void subtract_from_rows(double* matrix, std::int64_t stride, std::int64_t j,
+                                       const double* u, const double* w) {
+    double* rows = matrix + j * stride;
+    std::int64_t k = 0;
+    for (; k + kLanes <= j; k += kLanes) {
+        const Lanes u_values = load(u + k);
+        const Lanes w_values = load(w + k);
+        for (int row = 0; row < kRows; ++row) {
+            double* place = rows + row * stride + k;
+            store(place, load(static_cast<const double*>(place)) -
+                             (broadcast(u[j + row]) * w_values + broadcast(w[j + row]) * u_values));
+        }
+    }
+    for (int row = 0; row < kRows; ++row) {
+        for (std::int64_t column = k; column <= j + row; ++column) {
+            rows[row * stride + column] -= u[j + row] * w[column] + w[j + row] * u[column];
+        }
+    }
+}
+
+void subtract_outer(double* matrix, std::int64_t stride, std::int64_t n, const double* u,
+                    const double* w) {
+    std::int64_t j = 0;
+    for (; j + kRowsAtOnce <= n; j += kRowsAtOnce) {
+        subtract_from_rows<kRowsAtOnce>(matrix, stride, j, u, w);
+    }
+    for (; j < n; ++j) subtract_from_rows<1>(matrix, stride, j, u, w);
+}
+
 }  // namespace
 
-const SymmetricEigenKernels kSymmetricEigen{jacobi};
+const SymmetricEigenKernels kSymmetricEigen{jacobi, multiply_lower, subtract_outer};
 
 }  // namespace epibias::kernels::EPIBIAS_LEVEL
