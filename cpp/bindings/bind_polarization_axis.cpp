@@ -35,6 +35,22 @@ py::tuple polarization_axis(const py::object& anchors, const py::object& stances
     return py::make_tuple(axes, explained, gap);
 }
 
+py::array_t<double> anchor_scores(const py::object& anchors, const py::object& axes,
+                                  bool normalize) {
+    const ArrayView<float> anchor_view("anchors", anchors, {3});
+    const ArrayView<float> axis_view("axes", axes, {2});
+    const std::int64_t n_topics = anchor_view.shape(0);
+    const std::int64_t n_anchors = anchor_view.shape(1);
+    py::array_t<double> scores(std::vector<py::ssize_t>{n_topics, n_anchors});
+    const MatrixView<double> score_view{scores.mutable_data(), n_topics, n_anchors};
+    {
+        const py::gil_scoped_release released;
+        epibias::anchor_scores(anchor_view.matrix(), axis_view.matrix(), score_view,
+                               {.normalize = normalize});
+    }
+    return scores;
+}
+
 py::array_t<float> polarization_scores(const py::object& rows, const py::object& axes,
                                        const py::object& indices, const py::object& axis_of_query,
                                        bool normalize) {
@@ -88,6 +104,9 @@ void bind_polarization_axis(py::module_& module) {
     module.def("polarization_axis", &polarization_axis, py::arg("anchors"),
                py::arg("stances") = py::none(), py::arg("normalize") = true,
                "Leading axis of each topic: (axis, explained_variance_ratio, relative_gap).");
+    module.def("anchor_scores", &anchor_scores, py::arg("anchors"), py::arg("axes"),
+               py::arg("normalize") = true,
+               "Every topic's anchors on its own axis, float64 [n_topics, n_anchors].");
     module.def("polarization_scores", &polarization_scores, py::arg("rows"), py::arg("axes"),
                py::arg("indices") = py::none(), py::arg("axis_of_query") = py::none(),
                py::arg("normalize") = true,

@@ -12,9 +12,10 @@ namespace epibias {
 
 namespace {
 
-void check_axes(MatrixView<const float> rows, MatrixView<const float> axes) {
+void check_axes(const std::string& argument, MatrixView<const float> rows,
+                MatrixView<const float> axes) {
     if (axes.n_columns != rows.n_columns) {
-        refuse("axes", "dim " + std::to_string(rows.n_columns) + ", as rows",
+        refuse("axes", "dim " + std::to_string(rows.n_columns) + ", as " + argument,
                "dim " + std::to_string(axes.n_columns));
     }
 }
@@ -22,8 +23,10 @@ void check_axes(MatrixView<const float> rows, MatrixView<const float> axes) {
 // Axes are few: all of them are checked first, and copied where their address is not aligned.
 class CheckedAxes {
   public:
-    CheckedAxes(MatrixView<const float> rows, MatrixView<const float> axes) : reader_(axes) {
-        check_axes(rows, axes);
+    CheckedAxes(const std::string& argument, MatrixView<const float> rows,
+                MatrixView<const float> axes)
+        : reader_(axes) {
+        check_axes(argument, rows, axes);
         data_ = reader_.rows(0, axes.n_rows);
         for (std::int64_t topic = 0; topic < axes.n_rows; ++topic) {
             const float* axis = data_ + topic * axes.n_columns;
@@ -38,16 +41,19 @@ class CheckedAxes {
     const float* data_;
 };
 
+constexpr std::int64_t kTaskFloats = 65'536;  // 256 KiB of rows a task
+
 // 1 / norm, or 1; refuses a row that has no score.
-double checked_scale(const float* row, std::int64_t dim, std::int64_t number, bool normalize) {
+double checked_scale(const std::string& argument, const float* row, std::int64_t dim,
+                     std::int64_t number, bool normalize) {
     const double squared = canonical_dot(row, row, dim);
     if (normalize) {
         const bool good = squared > 0 && std::isfinite(squared);
-        if (!good) refuse_row("rows", row, dim, number);
+        if (!good) refuse_row(argument, row, dim, number);
         return 1 / std::sqrt(squared);
     }
     if (!std::isfinite(squared)) {
-        refuse("rows", "finite rows", "NaN or Inf in row " + std::to_string(number));
+        refuse(argument, "finite rows", "NaN or Inf in row " + std::to_string(number));
     }
     return 1;
 }
@@ -58,18 +64,40 @@ int threads_for(const PolarizationAxisOptions& options, double operations) {
 
 }  // namespace
 
+void anchor_scores(MatrixView<const float> anchors, MatrixView<const float> axes,
+                   MatrixView<double> scores, const PolarizationAxisOptions& options) {
+    const CheckedAxes checked("anchors", anchors, axes);
+    if (axes.n_rows != scores.n_rows) {
+        refuse("axes", std::to_string(scores.n_rows) + " axes, one a topic",
+               std::to_string(axes.n_rows));
+    }
+    const std::int64_t dim = anchors.n_columns;
+    const std::int64_t task_rows = std::max<std::int64_t>(1, kTaskFloats / (dim + 1));
+    const auto project = [&](std::int64_t task, int) {
+        RowReader<float> reader(anchors);
+        const std::int64_t end = std::min(anchors.n_rows, (task + 1) * task_rows);
+        for (std::int64_t number = task * task_rows; number < end; ++number) {
+            const float* row = reader.row(number);
+            const double scale = checked_scale("anchors", row, dim, number, options.normalize);
+            const float* axis = checked.data() + number / scores.n_columns * dim;
+            scores.data[number] = canonical_dot(row, axis, dim) * scale;
+        }
+    };
+    parallel_for((anchors.n_rows + task_rows - 1) / task_rows, project,
+                 threads_for(options, static_cast<double>(2 * anchors.n_rows * (dim + 1))));
+}
+
 void polarization_scores(MatrixView<const float> rows, MatrixView<const float> axes,
                          MatrixView<float> scores, const PolarizationAxisOptions& options) {
-    const CheckedAxes checked(rows, axes);
+    const CheckedAxes checked("rows", rows, axes);
     const std::int64_t dim = rows.n_columns;
-    constexpr std::int64_t kTaskFloats = 65'536;  // 256 KiB of rows a task
     const std::int64_t task_rows = std::max<std::int64_t>(1, kTaskFloats / (dim + 1));
     const auto project = [&](std::int64_t task, int) {
         RowReader<float> reader(rows);
         const std::int64_t end = std::min(rows.n_rows, (task + 1) * task_rows);
         for (std::int64_t number = task * task_rows; number < end; ++number) {
             const float* row = reader.row(number);
-            const double scale = checked_scale(row, dim, number, options.normalize);
+            const double scale = checked_scale("rows", row, dim, number, options.normalize);
             for (std::int64_t topic = 0; topic < axes.n_rows; ++topic) {
                 const double product = canonical_dot(row, checked.data() + topic * dim, dim);
                 scores.row(topic)[number] = static_cast<float>(product * scale);
@@ -86,7 +114,7 @@ void gathered_polarization_scores(MatrixView<const float> rows, MatrixView<const
                                   std::span<const std::int64_t> axis_of_query,
                                   MatrixView<float> scores,
                                   const PolarizationAxisOptions& options) {
-    const CheckedAxes checked(rows, axes);
+    const CheckedAxes checked("rows", rows, axes);
     const std::int64_t dim = rows.n_columns;
     const std::int64_t n_queries = indices.n_rows;
     const auto n_given = static_cast<std::int64_t>(axis_of_query.size());
@@ -124,7 +152,7 @@ void gathered_polarization_scores(MatrixView<const float> rows, MatrixView<const
                            std::to_string(j) + ")");
             }
             const float* row = reader.row(number);
-            const double scale = checked_scale(row, dim, number, options.normalize);
+            const double scale = checked_scale("rows", row, dim, number, options.normalize);
             scores.row(query)[j] = static_cast<float>(canonical_dot(row, axis, dim) * scale);
         }
     };

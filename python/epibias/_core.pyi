@@ -64,6 +64,9 @@ def polarization_axis(
     stances: Float64Array | None = None,
     normalize: bool = True,
 ) -> tuple[Float32Array, Float64Array, Float64Array]: ...
+def anchor_scores(
+    anchors: Float32Array, axes: Float32Array, normalize: bool = True
+) -> Float64Array: ...
 def polarization_scores(
     rows: Float32Array,
     axes: Float32Array,

@@ -44,6 +44,11 @@ void polarization_axis(MatrixView<const float> anchors, std::int64_t n_anchors,
                        MatrixView<const double> stances, const PolarizationAxisResult& result,
                        const PolarizationAxisOptions& options = {});
 
+// scores [n_topics, n_anchors] in float64: the anchors of topic t, rows t * n_anchors and on, on
+// axis t. Throws std::invalid_argument for a row without a score.
+void anchor_scores(MatrixView<const float> anchors, MatrixView<const float> axes,
+                   MatrixView<double> scores, const PolarizationAxisOptions& options = {});
+
 // scores [n_topics, n_rows]: every row on every axis.
 void polarization_scores(MatrixView<const float> rows, MatrixView<const float> axes,
                          MatrixView<float> scores, const PolarizationAxisOptions& options = {});

@@ -19,15 +19,13 @@ from epibias._dispatch import renamed
 from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.errors import InputError, ValidityWarning
 from epibias.polarization import fit
-from epibias.polarization.inputs import check_rows, stances_of_topics, topics_of
+from epibias.polarization.doubt import doubt_of
+from epibias.polarization.inputs import groups_of, refuse_first, stances_of_topics, topics_of
 
 if TYPE_CHECKING:
     from epibias.encoder import Encoder
 
 METHODS = ("pca", "mean_difference", "ridge")
-LEAST_RELATIVE_GAP = 0.1
-LEAST_EXPLAINED = 0.2
-LEAST_VALIDITY = 0.3
 MAX_PENALTY = 1e100  # beyond it the weights vanish, and with them their direction
 
 
@@ -150,22 +148,25 @@ class PolarizationAxis:
         stances = stances_of_topics(labels, topics, is_batch)
         if stances is None and method != "pca":
             raise InputError("labels", f"a stance of every anchor, for {method!r}", "None")
-        check_rows(topics, is_batch, normalize)
-        if stances is None or method == "pca":
-            fits = fit.fit_pca(topics, stances, normalize)
-        else:
-            fits = fit.fit_labelled(topics, stances, method, penalty, normalize)
+        try:
+            groups = groups_of(topics, anchors)
+            if stances is None or method == "pca":
+                fits = fit.fit_pca(groups, stances, normalize)
+            else:
+                fits = fit.fit_labelled(groups, stances, method, penalty, normalize)
+        except InputError as error:
+            refuse_first(topics, is_batch, normalize)
+            if len(topics) > 1 and isinstance(error, fit.IndistinctAnchorsError):
+                place = f"topic {error.topic}"
+                raise InputError(error.argument, error.expected, error.got, place) from None
+            raise
         axes, explained, gaps, validity = fits
-        centres, means = np.empty(len(topics)), np.zeros(len(topics))
-        for number, anchors_of_topic in enumerate(topics):
-            rows = fit.prepared_rows(anchors_of_topic, normalize)
-            scores = rows @ axes[number].astype(np.float64)
-            signs = None if stances is None else stances[number]
-            means[number] = scores.mean() if center else 0.0
-            centres[number] = fit.neutral_centre(scores - means[number], signs)
+        centres, means = fit.centres_and_means(groups, axes, stances, normalize, center)
         n_anchors = np.array([len(topic) for topic in topics], np.int64)
         batch = cls(axes, method, explained, gaps, validity, centres, means, normalize, n_anchors)
-        batch._warn_of_doubt()
+        doubt = doubt_of(method, explained, gaps, validity, n_anchors)
+        if doubt is not None:
+            warnings.warn(doubt, ValidityWarning, stacklevel=2)
         return batch if is_batch else batch.topic(0)
 
     @classmethod
@@ -355,43 +356,6 @@ class PolarizationAxis:
             expected = f"axes from 0 to {self.n_topics - 1}"
             raise InputError("topics", expected, str(topics[row]), f"row {row}")
         return topics
-
-    def _warn_of_doubt(self) -> None:
-        """Warn once, naming the first topic in doubt and its numbers."""
-        gaps = np.atleast_1d(self.relative_gap)
-        explained = np.atleast_1d(self.explained_variance_ratio)
-        nothing = np.zeros(len(gaps), bool)
-        # A leading axis without a gap is any direction of a plane, whatever the stances say of it.
-        loose = (gaps < LEAST_RELATIVE_GAP) | (explained < LEAST_EXPLAINED)
-        # Two points always lie on a line: gap and explained variance are 1 whatever they say.
-        pair = np.broadcast_to(self.n_anchors, len(gaps)) == 2
-        loose = loose | pair if self.method == "pca" else nothing
-        validity = None if self.validity is None else np.atleast_1d(self.validity)
-        unheard = nothing if validity is None else ~(validity > LEAST_VALIDITY)
-        doubtful = loose | unheard
-        if not doubtful.any():
-            return
-        first = int(np.flatnonzero(doubtful)[0])
-        reasons = []
-        if loose[first] and pair[first]:
-            reasons.append("two anchors always lie on one axis, which is no evidence of anything")
-        elif loose[first]:
-            reasons.append(
-                f"relative gap {gaps[first]:.3f} and explained variance {explained[first]:.3f} "
-                f"(wanted: at least {LEAST_RELATIVE_GAP} and {LEAST_EXPLAINED})"
-            )
-        if validity is not None and unheard[first]:
-            reasons.append(
-                f"leave-one-out rank correlation with the stances {validity[first]:.3f} "
-                f"(wanted: above {LEAST_VALIDITY})"
-            )
-        evidence = "; ".join(reasons)
-        place = f"topic {first}, " if self.n_topics > 1 else ""
-        count = f"; {int(doubtful.sum())} of {self.n_topics} topics" if self.n_topics > 1 else ""
-        heard = validity is not None and not unheard[first]
-        doubt = "be undetermined" if heard else "not carry stance"
-        message = f"the axis may {doubt}: {place}{evidence}{count}"
-        warnings.warn(message, ValidityWarning, stacklevel=3)
 
     def __repr__(self) -> str:
         return f"PolarizationAxis({self.method}, n_topics={self.n_topics}, dim={self.dim})"

@@ -1,186 +1,193 @@
-"""Fit the directions of a polarization axis from unit rows of anchors, and check them.
+"""Fit the directions of a polarization axis: topics with as many anchors go together.
 
 `polarization.PolarizationAxis` is the public face. The PCA axis comes from the core; the labelled
-ones are float64 numpy on a few anchors. Rows come in normalised (or left as they are), centring
-happens inside every fit, and a direction has unit length.
+ones are float64 numpy on rows of unit length (or as they are). Centring happens inside every fit,
+and a direction has unit length.
+
+Shapes: anchors float32 [n_topics, n_anchors, dim], rows the same in float64, stances float64
+[n_topics, n_anchors], directions [n_topics, dim]. Memory of a labelled fit: a few times its rows in
+float64, for at most `_ROW_BYTES` of rows (or one topic) at a time, and min(n_anchors, dim)².
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epibias import kernels
-from epibias._dispatch import renamed
-from epibias._validate import Float32Array, Float64Array
+from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.errors import InputError
+from epibias.kernels_polarization import anchor_scores
+from epibias.polarization import validity
+from epibias.polarization.inputs import Group
 
-MAX_FOLDS = 200  # a refit costs n³: up to here every anchor is a fold of its own
-_FOLD_BYTES = 1 << 26  # copies of anchors that one call of the core may take
+_ROW_BYTES = 1 << 25
 _SAME = 1e-7  # a direction shorter than this share of its parts is rounding, not a difference
+_EQUAL_ANCHORS = 1e-14  # the core's rule for the PCA axis, here for every method
 
-BoolArray = NDArray[np.bool_]
-Direction = Callable[[Float64Array, Float64Array], Float64Array]
-
-
+# Axes, explained variance ratio, relative gap and validity (None without stances).
 Fits = tuple[Float32Array, Float64Array, Float64Array, Float64Array | None]
 
 
+class IndistinctAnchorsError(InputError):
+    """Anchors whose difference is rounding; `topic` is the number that the message leaves out."""
+
+    topic: int
+
+
 def fit_pca(
-    topics: Sequence[Float32Array], stances: Sequence[Float64Array] | None, normalize: bool
+    groups: Sequence[Group], stances: Sequence[Float64Array] | None, normalize: bool
 ) -> Fits:
-    """Axes, explained variance, relative gaps and validity; topics of one size in one call."""
-    axes = np.empty((len(topics), topics[0].shape[1]), np.float32)
-    explained, gaps = np.empty(len(topics)), np.empty(len(topics))
-    for n_anchors in sorted({len(anchors) for anchors in topics}):
-        numbers = [i for i, anchors in enumerate(topics) if len(anchors) == n_anchors]
-        together = None if stances is None else np.stack([stances[i] for i in numbers])
+    """Axes, explained variance, relative gaps and validity of topics."""
+    axes, explained, gaps = _empty(groups)
+    validities = np.empty(len(axes))
+    for numbers, anchors in groups:
+        signs = None if stances is None else stances_of(stances, numbers)
         axes[numbers], explained[numbers], gaps[numbers] = kernels.polarization_axis(
-            np.stack([topics[i] for i in numbers]), together, normalize=normalize
+            anchors, signs, normalize=normalize
         )
-    if stances is None:
-        return axes, explained, gaps, None
-    pairs = zip(topics, stances, strict=True)
-    return axes, explained, gaps, np.array([validity_of_pca(*pair, normalize) for pair in pairs])
+        if signs is not None:
+            validities[numbers] = validity.of_pca(anchors, signs, normalize)
+    return axes, explained, gaps, None if stances is None else validities
 
 
 def fit_labelled(
-    topics: Sequence[Float32Array],
+    groups: Sequence[Group],
     stances: Sequence[Float64Array],
     method: str,
     penalty: float,
     normalize: bool,
 ) -> Fits:
     """Return the same for "mean_difference" or "ridge"; their relative gap is NaN."""
-    direction = mean_difference if method == "mean_difference" else partial(ridge, penalty=penalty)
-    axes = np.empty((len(topics), topics[0].shape[1]), np.float32)
-    explained, validity = np.empty(len(topics)), np.empty(len(topics))
-    for number, (anchors, signs) in enumerate(zip(topics, stances, strict=True)):
-        rows = prepared_rows(anchors, normalize)
-        with renamed(where=f"topic {number}" if len(topics) > 1 else None):
-            axis = direction(rows, signs)
-        axes[number] = axis
-        explained[number] = explained_variance_ratio(rows, axis)
-        validity[number] = validity_of_directions(rows, signs, direction)
-    return axes, explained, np.full(len(topics), np.nan), validity
+    axes, explained, gaps = _empty(groups)
+    validities = np.empty(len(axes))
+    gaps.fill(np.nan)
+    for numbers, anchors in groups:
+        per_part = max(1, _ROW_BYTES // max(1, 8 * anchors[0].size))
+        for start in range(0, len(numbers), per_part):
+            part = numbers[start : start + per_part]
+            signs = stances_of(stances, part)
+            rows = prepared_rows(anchors[start : start + per_part], normalize)
+            centred = rows - rows.mean(axis=1, keepdims=True)
+            variance = np.square(centred).sum(axis=(1, 2))
+            _require("anchors that differ", variance > _EQUAL_ANCHORS * _squares(rows), part)
+            if method == "ridge":
+                directions = ridge(centred, signs, penalty, part)
+                directions = validity.oriented(directions, rows, signs)
+                validities[part] = validity.of_ridge(rows, centred, signs, penalty)
+            else:
+                directions = mean_difference(rows, signs, variance, part)
+                validities[part] = validity.of_mean_difference(rows, centred, signs)
+            axes[part] = directions
+            along = np.square(centred @ directions[:, :, None]).sum(axis=(1, 2))
+            explained[part] = along / variance
+    return axes, explained, gaps, validities
+
+
+def stances_of(stances: Sequence[Float64Array], numbers: Int64Array) -> Float64Array:
+    """Stances of some topics with as many anchors."""
+    return np.stack([stances[number] for number in numbers])
 
 
 def prepared_rows(anchors: Float32Array, normalize: bool) -> Float64Array:
     """Anchors in float64, of unit length if asked."""
     rows: Float64Array = anchors.astype(np.float64)
     if normalize:
-        largest = np.abs(rows).max(axis=1, keepdims=True)
-        rows = rows / largest  # first, so that no square overflows or vanishes
-        rows /= np.sqrt((rows**2).sum(axis=1, keepdims=True))
+        norms = kernels.inverse_norms(anchors.reshape(-1, anchors.shape[-1]), "anchors")
+        rows *= norms.reshape(*anchors.shape[:-1], 1)
     return rows
 
 
-def mean_difference(rows: Float64Array, stances: Float64Array) -> Float64Array:
-    """Return the unit vector from the mean of the opposing anchors to that of the supporting."""
-    difference = rows[stances > 0].mean(axis=0) - rows[stances < 0].mean(axis=0)
-    spread = float(np.sqrt(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).mean()))
-    return _unit(difference, spread, "supporting and opposing anchors with different means")
+def mean_difference(
+    rows: Float64Array, stances: Float64Array, variance: Float64Array, numbers: Int64Array
+) -> Float64Array:
+    """Return the unit vectors from the mean of the opposing anchors to that of the supporting."""
+    difference = (validity.mean_weights(stances)[:, None, :] @ rows)[:, 0]
+    spread = np.sqrt(variance / rows.shape[1])
+    expected = "supporting and opposing anchors with different means"
+    return _unit(difference, spread, expected, numbers)
 
 
-def ridge(rows: Float64Array, stances: Float64Array, penalty: float = 1.0) -> Float64Array:
-    """Return the unit weight vector of the ridge regression of the stances on the centred rows.
+def ridge(
+    centred: Float64Array, stances: Float64Array, penalty: float, numbers: Int64Array
+) -> Float64Array:
+    """Return the unit weight vectors of the ridge regression of the stances on the centred rows.
 
-    Dual form: w = Xᵀ(XXᵀ + penalty·I)⁻¹(s − mean s), X the centred rows.
+    Dual form w = Xᵀ(XXᵀ + penalty·I)⁻¹(s − mean s), X the centred rows; with more anchors than
+    dimensions the primal form w = (XᵀX + penalty·I)⁻¹Xᵀ(s − mean s), whose matrix is smaller.
     """
-    centred = rows - rows.mean(axis=0)
-    gram = centred @ centred.T
-    gram[np.diag_indices_from(gram)] += penalty
-    # A power of two changes no bit of the direction, and keeps huge stances from overflowing.
-    _, exponent = np.frexp(np.abs(stances).max())
-    scaled = np.ldexp(stances, -int(exponent))
-    dual = np.linalg.solve(gram, scaled - scaled.mean())
-    scale = float(np.linalg.norm(centred) * np.linalg.norm(dual))
-    direction = _unit(centred.T @ dual, scale, "anchors that differ along with their stances")
-    return oriented(direction, rows, stances)
+    targets = validity.scaled_targets(stances)
+    targets = (targets - targets.mean(axis=1, keepdims=True))[:, :, None]
+    transposed = centred.transpose(0, 2, 1)
+    n_anchors, dim = centred.shape[1:]
+    if n_anchors <= dim:
+        dual = np.linalg.solve(_plus(centred @ transposed, penalty), targets)
+        weights = (transposed @ dual)[:, :, 0]
+    else:
+        weights = np.linalg.solve(_plus(transposed @ centred, penalty), transposed @ targets)
+        dual = (targets - centred @ weights) / penalty
+        weights = weights[:, :, 0]
+    scale = np.sqrt(_squares(centred) * _squares(dual))
+    return _unit(weights, scale, "anchors that differ along with their stances", numbers)
 
 
-def oriented(direction: Float64Array, rows: Float64Array, stances: Float64Array) -> Float64Array:
-    """Return the direction or its opposite, so that supporting anchors score higher on average."""
-    scores = rows @ direction
-    if scores[stances > 0].mean() < scores[stances < 0].mean():
-        return -direction
-    return direction
+def centres_and_means(
+    groups: Sequence[Group],
+    axes: Float32Array,
+    stances: Sequence[Float64Array] | None,
+    normalize: bool,
+    center: bool,
+) -> tuple[Float64Array, Float64Array]:
+    """Neutral centres [n_topics], and the mean scores to subtract (0 unless `center`)."""
+    centres, means = np.empty(len(axes)), np.zeros(len(axes))
+    for numbers, anchors in groups:
+        scores = anchor_scores(anchors, axes[numbers], normalize=normalize)
+        if center:
+            means[numbers] = scores.mean(axis=1)
+            scores -= means[numbers, None]
+        signs = None if stances is None else stances_of(stances, numbers)
+        centres[numbers] = neutral_centres(scores, signs)
+    return centres, means
 
 
-def explained_variance_ratio(rows: Float64Array, axis: Float64Array) -> float:
-    """Share of the anchors' variance that lies along the axis."""
-    centred = rows - rows.mean(axis=0)
-    return float(((centred @ axis) ** 2).sum() / (centred**2).sum())
-
-
-def neutral_centre(scores: Float64Array, stances: Float64Array | None) -> float:
-    """Midpoint between the mean scores of both stances, or between the extreme scores."""
+def neutral_centres(scores: Float64Array, stances: Float64Array | None) -> Float64Array:
+    """Midpoints between the mean scores of both stances, or between the extreme scores."""
     if stances is None:
-        return float((scores.min() + scores.max()) / 2)
-    return float((scores[stances > 0].mean() + scores[stances < 0].mean()) / 2)
+        sums: Float64Array = scores.min(axis=1) + scores.max(axis=1)
+    else:
+        sums = np.add(*validity.mean_scores(scores, stances))
+    return sums / 2
 
 
-def validity_of_directions(
-    rows: Float64Array, stances: Float64Array, direction: Direction
-) -> float:
-    """Rank correlation of left-out anchors' scores with their stances; NaN if a refit fails."""
-    scores = np.empty(len(rows))
-    folds = held_out_folds(stances)
-    try:
-        for fold in folds:
-            scores[fold] = rows[fold] @ direction(rows[~fold], stances[~fold])
-    except InputError:
-        return float("nan")
-    return rank_correlation(scores, stances) if folds else float("nan")
+def _empty(groups: Sequence[Group]) -> tuple[Float32Array, Float64Array, Float64Array]:
+    n_topics = sum(len(numbers) for numbers, _ in groups)
+    dim = groups[0][1].shape[2]
+    return np.empty((n_topics, dim), np.float32), np.empty(n_topics), np.empty(n_topics)
 
 
-def validity_of_pca(anchors: Float32Array, stances: Float64Array, normalize: bool) -> float:
-    """`validity_of_directions` for the PCA axis; equal folds go to the core in batches."""
-    folds = held_out_folds(stances)
-    rows = prepared_rows(anchors, normalize)
-    scores = np.empty(len(rows))
-    per_call = max(1, _FOLD_BYTES // anchors.nbytes)
-    for n_held_out in sorted({int(fold.sum()) for fold in folds}):
-        equal = [fold for fold in folds if int(fold.sum()) == n_held_out]
-        for start in range(0, len(equal), per_call):
-            batch = equal[start : start + per_call]
-            rest = np.stack([anchors[~fold] for fold in batch])
-            signs = np.stack([stances[~fold] for fold in batch])
-            try:
-                axes, _, _ = kernels.polarization_axis(rest, signs, normalize=normalize)
-            except InputError:
-                return float("nan")
-            for fold, axis in zip(batch, axes, strict=True):
-                scores[fold] = rows[fold] @ axis.astype(np.float64)
-    return rank_correlation(scores, stances) if folds else float("nan")
+def _plus(matrices: Float64Array, penalty: float) -> Float64Array:
+    diagonal = np.arange(matrices.shape[1])
+    matrices[:, diagonal, diagonal] += penalty
+    return matrices
 
 
-def held_out_folds(stances: Float64Array) -> list[BoolArray]:
-    """Masks of the anchors that each refit leaves out; none where a refit would lack a stance.
-
-    One anchor a fold up to `MAX_FOLDS` anchors; beyond that anchor i is in fold i mod `MAX_FOLDS`.
-    """
-    n_folds = min(len(stances), MAX_FOLDS)
-    fold_of_anchor = np.arange(len(stances)) % n_folds
-    folds = [fold_of_anchor == fold for fold in range(n_folds)]
-    rests = [stances[~fold] for fold in folds]
-    return folds if all((r > 0).any() and (r < 0).any() for r in rests) else []
+def _squares(values: Float64Array) -> Float64Array:
+    squares: Float64Array = np.square(values).sum(axis=(1, 2))
+    return squares
 
 
-def rank_correlation(scores: Float64Array, stances: Float64Array) -> float:
-    """Spearman's correlation; 0 where all scores are equal, for then they rank nothing."""
-    if np.ptp(scores) == 0:
-        return 0.0
-    from scipy.stats import spearmanr
+def _unit(
+    vectors: Float64Array, scales: Float64Array, expected: str, numbers: Int64Array
+) -> Float64Array:
+    lengths = np.sqrt(np.square(vectors).sum(axis=1))
+    _require(expected, lengths > _SAME * scales, numbers)
+    unit: Float64Array = vectors / lengths[:, None]
+    return unit
 
-    return float(spearmanr(scores, stances).statistic)
 
-
-def _unit(vector: Float64Array, scale: float, expected: str) -> Float64Array:
-    length = float(np.linalg.norm(vector))
-    if not length > _SAME * scale:
-        raise InputError("anchors", expected, "no difference beyond rounding")
-    return vector / length
+def _require(expected: str, good: validity.BoolArray, numbers: Int64Array) -> None:
+    for topic in numbers[~good][:1]:
+        error = IndistinctAnchorsError("anchors", expected, "no difference beyond rounding")
+        error.topic = int(topic)
+        raise error

@@ -9,8 +9,11 @@ import numpy as np
 
 from epibias import _validate, kernels
 from epibias._dispatch import renamed
-from epibias._validate import Float32Array, Float64Array
+from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.errors import InputError
+
+# Numbers of topics, and their anchors [n_topics, n_anchors, dim].
+Group = tuple[Int64Array, Float32Array]
 
 _SHAPES = "an array [n_anchors, dim] or [n_topics, n_anchors, dim], or a list of [n_i, dim]"
 
@@ -37,23 +40,49 @@ def topics_of(anchors: Float32Array | Sequence[Float32Array]) -> tuple[list[Floa
     return topics, True
 
 
-def check_rows(topics: Sequence[Float32Array], is_batch: bool, normalize: bool) -> None:
-    """Refuse too few anchors, rows that cannot be normalised, and anchors that do not differ."""
+def groups_of(
+    topics: Sequence[Float32Array], anchors: Float32Array | Sequence[Float32Array]
+) -> list[Group]:
+    """Topics with as many anchors together; an array of topics is taken as it is, never copied.
+
+    Refuses topics of fewer than two anchors, or of no column, without saying which.
+    """
+    if any(len(topic) < 2 or topic.shape[1] < 1 for topic in topics):
+        raise InputError("anchors", "at least 2 anchors of 1 column", "fewer")
+    if isinstance(anchors, np.ndarray):
+        together = anchors if anchors.ndim == 3 else anchors[None]
+        return [(np.arange(len(topics)), together)]
+    by_size: dict[int, list[int]] = {}
+    for number, topic in enumerate(topics):
+        by_size.setdefault(len(topic), []).append(number)
+    groups = []
+    for numbers in by_size.values():
+        alone = len(numbers) == 1
+        together = topics[numbers[0]][None] if alone else np.stack([topics[i] for i in numbers])
+        groups.append((np.array(numbers), together))
+    return groups
+
+
+def refuse_first(topics: Sequence[Float32Array], is_batch: bool, normalize: bool) -> None:
+    """Refuse too few anchors, rows that cannot be normalised, and anchors that do not differ.
+
+    The core and the fits find out that something is wrong; this goes through the topics one by one
+    and says what is the first of it. Returns where nothing is.
+    """
     for number, anchors in enumerate(topics):
         place = f"topic {number}" if is_batch else None
         if len(anchors) < 2 or anchors.shape[1] < 1:
             found = f"shape {anchors.shape}"
             raise InputError("anchors", "at least 2 anchors of 1 column", found, place)
-        wide = anchors.astype(np.float64)
         if normalize:
             with renamed(where=place):
-                wide *= kernels.inverse_norms(anchors, "anchors")[:, None]
+                kernels.inverse_norms(anchors, "anchors")
         else:
             _validate.finite("anchors", anchors, place)
-        centred = wide - wide.mean(axis=0)
-        # The core's rule for the PCA axis, here for every method and with the topic's own number.
-        if (centred**2).sum() <= 1e-14 * (wide**2).sum():
-            raise InputError("anchors", "anchors that differ", "equal ones", place)
+        try:
+            kernels.polarization_axis(anchors[None], normalize=normalize)
+        except InputError:
+            raise InputError("anchors", "anchors that differ", "equal ones", place) from None
 
 
 def stances_of_topics(
