@@ -4,7 +4,6 @@
 #include <cmath>
 #include <string>
 
-#include "epibias/numeric.hpp"
 #include "epibias/parallel.hpp"
 #include "refuse.hpp"
 
@@ -96,7 +95,7 @@ void scale_anchors(AnchorRows& anchors, bool normalize, double* scales, int n_th
     tasks.run(n_threads, [&](std::int64_t task, RowRange range, int) {
         for (std::int64_t i = range.first; i < range.end; ++i) {
             const float* row = anchors.rows + i * anchors.dim;
-            const double squared = canonical_dot(row, row, anchors.dim);
+            const double squared = anchors.table->squared_norm(row, anchors.dim);
             // Not finite: NaN or Inf somewhere in the row; squares of float32 do not overflow.
             const bool finite = std::isfinite(squared);
             if (!finite || (normalize && squared == 0)) {

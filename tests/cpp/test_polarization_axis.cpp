@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "../../cpp/src/kernels/polarization_axis_kernels.hpp"
 #include "epibias/numeric.hpp"
 #include "epibias/polarization_axis.hpp"
+#include "epibias/simd_level.hpp"
 #include "refusal.hpp"
 #include "support.hpp"
 
@@ -93,6 +95,30 @@ TEST_CASE("polarization_axis: the same bits on every level, thread count and bat
                 }
                 CHECK(std::abs(squares - 1) <= 2e-7);  // float32 components
             }
+        }
+    }
+}
+
+TEST_CASE("squared_norm of the axis kernels is the canonical dot product to the bit") {
+    for (const std::int64_t dim : {1, 2, 7, 8, 9, 31, 32, 33, 64, 97, 384, 1000}) {
+        CAPTURE(dim);
+        const Topics rows(1, 1, dim, static_cast<unsigned>(dim));
+        const double expected =
+            epibias::canonical_dot(rows.anchors.data(), rows.anchors.data(), dim);
+        std::vector<const epibias::kernels::PolarizationAxisKernels*> tables = {
+            &epibias::kernels::scalar::kPolarizationAxis};
+#if defined(__x86_64__)
+        for (const epibias::SimdLevel level : epibias::supported_simd_levels()) {
+            if (level == epibias::SimdLevel::kAvx2) {
+                tables.push_back(&epibias::kernels::avx2::kPolarizationAxis);
+            }
+            if (level == epibias::SimdLevel::kAvx512) {
+                tables.push_back(&epibias::kernels::avx512::kPolarizationAxis);
+            }
+        }
+#endif
+        for (const auto* table : tables) {
+            CHECK(table->squared_norm(rows.anchors.data(), dim) == expected);
         }
     }
 }

@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "../../cpp/src/kernels/symmetric_eigen_kernels.hpp"
 #include "epibias/symmetric_eigen.hpp"
+#include "support.hpp"
 
 namespace {
 
@@ -159,6 +161,98 @@ TEST_CASE("leading_eigenpair: matrices that are already diagonal, tridiagonal, o
                 CHECK(result.first == doctest::Approx(2 - 2 * std::cos(n * kPi / (n + 1))));
             }
             if (kind == 2) CHECK(std::abs(result.second) <= 1e-12 * result.first);
+        }
+    }
+}
+
+TEST_CASE("leading_eigenpair: the same bits on every level") {
+    for (const std::int64_t n : {2, 3, 8, 9, 16, 17, 31, 40, 97}) {
+        CAPTURE(n);
+        const Matrix matrix = with_spectrum(random_spectrum(n, 5), 6);
+        for (const Method method :
+             {epibias::leading_eigenpair_jacobi, epibias::leading_eigenpair_tridiagonal}) {
+            std::vector<double> expected;
+            epibias::test::at_every_level([&](const std::string& level) {
+                CAPTURE(level);
+                Matrix work = matrix;
+                std::vector<double> found(static_cast<std::size_t>(n));
+                const LeadingEigenvalues values = method(work.data(), n, found.data());
+                found.push_back(values.first);
+                found.push_back(values.second);
+                if (expected.empty()) expected = found;
+                CHECK(found == expected);
+            });
+        }
+    }
+}
+
+TEST_CASE("jacobi by lanes: what a lane holds does not depend on the others") {
+    constexpr std::int64_t kLanes = epibias::kernels::kEigenLanes;
+    for (const std::int64_t n : {1, 2, 7, 8, 16}) {
+        CAPTURE(n);
+        const auto size = static_cast<std::size_t>(n);
+        std::vector<double> matrices(size * size * kLanes), rotations, vectors(size * kLanes);
+        rotations.resize(static_cast<std::size_t>(epibias::kernels::rotation_values(n)));
+        std::vector<Matrix> alone;
+        for (std::size_t lane = 0; lane < kLanes; ++lane) {
+            // Some take no sweep at all, some all that is needed.
+            Matrix matrix(size * size, 0.0);
+            if (lane % 3 == 0) {
+                matrix = with_spectrum(random_spectrum(n, static_cast<unsigned>(lane)), 7);
+            } else if (lane % 3 == 1) {
+                for (std::size_t i = 0; i < size; ++i) matrix[i * size + i] = double(i * lane % 5);
+            }
+            for (std::size_t i = 0; i < matrix.size(); ++i) matrices[i * kLanes + lane] = matrix[i];
+            alone.push_back(matrix);
+        }
+        double values[2 * kLanes];
+        epibias::kernels::symmetric_eigen_kernels().jacobi(matrices.data(), n, rotations.data(),
+                                                           vectors.data(), values);
+        for (std::size_t lane = 0; lane < kLanes; ++lane) {
+            CAPTURE(lane);
+            std::vector<double> vector(size);
+            const LeadingEigenvalues result =
+                epibias::leading_eigenpair_jacobi(alone[lane].data(), n, vector.data());
+            CHECK(values[lane] == result.first);
+            CHECK(values[kLanes + lane] == result.second);
+            for (std::size_t i = 0; i < size; ++i) {
+                CHECK(vectors[i * kLanes + lane] == vector[i]);
+                CHECK(std::signbit(vectors[i * kLanes + lane]) == std::signbit(vector[i]));
+            }
+        }
+    }
+}
+
+TEST_CASE("leading_eigenpairs_tridiagonal: several vectors, orthonormal in clusters too") {
+    for (const std::int64_t n : {3, 12, 40, 97}) {
+        for (const double second : {0.5, 1.0 - 1e-9, 1.0}) {
+            CAPTURE(n);
+            CAPTURE(second);
+            std::vector<double> values = random_spectrum(n, 3);
+            for (double& value : values) value *= 0.4;
+            values[0] = 1;
+            values[1] = second;
+            values[2] = 0.45;
+            const Matrix matrix = with_spectrum(values, 4);
+            Matrix work = matrix;
+            double found[3];
+            std::vector<double> vectors(static_cast<std::size_t>(2 * n));
+            epibias::leading_eigenpairs_tridiagonal(work.data(), n, 3, 2, found, vectors.data());
+            const double unit = static_cast<double>(n) * 2.3e-16 * frobenius(matrix);
+            double product = 0;
+            for (std::int64_t i = 0; i < n; ++i) {
+                product +=
+                    vectors[static_cast<std::size_t>(i)] * vectors[static_cast<std::size_t>(n + i)];
+            }
+            CHECK(std::abs(product) <= 1e-12);
+            for (int rank = 0; rank < 3; ++rank) {
+                CHECK(std::abs(found[rank] - values[static_cast<std::size_t>(rank)]) <= 30 * unit);
+            }
+            for (int rank = 0; rank < 2; ++rank) {
+                const std::vector<double> vector(vectors.begin() + rank * n,
+                                                 vectors.begin() + (rank + 1) * n);
+                CHECK(residual(matrix, n, vector, found[rank]) <= 10 * unit);
+            }
         }
     }
 }

@@ -11,11 +11,20 @@
 //   rows [n_rows, dim]; row-major, any byte address.
 // float32 in -> centred and summed in float64, eigenpair in float64 -> axis float32, rest float64.
 //   Centring comes before the products: double-centring a Gram matrix loses up to 5e-3 in angle.
+// Method, by the fewer m of anchors and dimensions: m <= 16 Jacobi, eight topics at a time, one a
+//   vector lane; m <= 256 tridiagonal form of the products; above, block Lanczos on the anchors
+//   themselves (block_lanczos.hpp), and on their products where the spectrum falls too slowly.
 // Error: angle <= about (2e-16 n_anchors / relative_gap + 6e-8) rad, the last from rounding to
-//   float32. Below a relative gap of 1e-6 the axis is one of many: look at relative_gap.
+//   float32; by Lanczos, which certifies it, max(1e-8, 1e-13 / relative_gap) + 6e-8. Eigenvalues: a
+//   few n eps of the first, the second by Lanczos 1e-11 of it. Below a relative gap of 1e-6 the axis
+//   is one of many: look at relative_gap.
 // Determinism: the same bits for every SIMD level, thread count and batch.
-// Complexity a topic: n_anchors^2 dim / 2 (or dim^2 n_anchors / 2) and symmetric_eigen.hpp.
-// Memory per thread: n_anchors * dim + min(n_anchors, dim)^2 float64.
+// Complexity a topic: n_anchors dim m / 2 and symmetric_eigen.hpp; by Lanczos 8 n_anchors dim a
+//   block of four vectors, of which 10 to 15 are usual and m / 16 the most.
+// Memory per thread: 24 dim float64 for eight topics at a time, n_anchors, and m^2 + 128 m (four
+//   times the 128 m where threads share a topic). By Lanczos dim (m / 4 + 300) at most, m^2 only
+//   where it gives up; never n_anchors^2 beyond m^2. The anchors are read in place and may be
+//   memory-mapped; they are copied only where their address is no multiple of 4.
 // References: arXiv 2512.00804, section IV; Jolliffe 2002 for PCA.
 #pragma once
 

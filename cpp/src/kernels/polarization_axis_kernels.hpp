@@ -27,6 +27,9 @@ inline constexpr std::int64_t kSmallGramRows = 16;
 }
 
 struct PolarizationAxisKernels {
+    // canonical_dot(row, row) to the bit, with half the conversions: they are what costs.
+    double (*squared_norm)(const float* row, std::int64_t dim);
+
     // sum += scales[i] * rows[i], in ascending i. sum [stride].
     void (*add_rows)(const float* rows, const double* scales, std::int64_t n_rows, std::int64_t dim,
                      double* sum, std::int64_t stride);
