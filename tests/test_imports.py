@@ -18,7 +18,14 @@ PACKAGE = Path(epibias.__file__).parent
 LAYERS = [
     {"errors", "_validate", "_plain", "_files", "_dispatch", "_sweep_options", "_sweep_chunks"},
     {"_core"},
-    {"kernels", "kernels_quantized", "kernels_select", "kernels_sweep", "kernels_threads"},
+    {
+        "kernels",
+        "kernels_polarization",
+        "kernels_quantized",
+        "kernels_select",
+        "kernels_sweep",
+        "kernels_threads",
+    },
     {"corpus", "data_sets", "data"},
     {"encoder", "retrieval"},
     {"polarization", "threshold"},
@@ -65,6 +72,7 @@ def test_only_the_kernels_touch_the_core():
     users = {room_of(path) for path in MODULES if "_core" in imported_rooms(path)}
     assert users == {
         "kernels",
+        "kernels_polarization",
         "kernels_quantized",
         "kernels_select",
         "kernels_sweep",

@@ -16,8 +16,8 @@
 //   themselves (block_lanczos.hpp), and on their products where the spectrum falls too slowly.
 // Error: angle <= about (2e-16 n_anchors / relative_gap + 6e-8) rad, the last from rounding to
 //   float32; by Lanczos, which certifies it, max(1e-8, 1e-13 / relative_gap) + 6e-8. Eigenvalues: a
-//   few n eps of the first, the second by Lanczos 1e-11 of it. Below a relative gap of 1e-6 the axis
-//   is one of many: look at relative_gap.
+//   few n eps of the first, the second by Lanczos 1e-11 of it. Below a relative gap of 1e-6 the
+//   axis is one of many: look at relative_gap.
 // Determinism: the same bits for every SIMD level, thread count and batch.
 // Complexity a topic: n_anchors dim m / 2 and symmetric_eigen.hpp; by Lanczos 8 n_anchors dim a
 //   block of four vectors, of which 10 to 15 are usual and m / 16 the most.
