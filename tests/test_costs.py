@@ -15,7 +15,6 @@ from epibias.costs.exactness import true_answers
 from epibias.costs.linearity import linearity
 from epibias.costs.memory import PeakMemory
 from epibias.costs.sizes import bytes_of, count_of, size_text
-from epibias.costs.stress_index import prefix_of
 from epibias.costs.synthetic import SyntheticRows, chunk_rows, queries_near
 from epibias.errors import InputError
 from epibias.retrieval import CosineIndex
@@ -163,24 +162,6 @@ def test_hosts_of_duplicates_do_not_pile_up(monkeypatch):
     indices, similarities = reference.cosine_topk_batched(queries, passages, 5)
     assert np.array_equal(found.indices, indices)
     assert np.array_equal(found.similarities, similarities)
-
-
-# ---- prefixes of an index ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scan", ["float32", "int8", "int4"])
-@pytest.mark.parametrize("n_all", [640, 677])
-def test_a_prefix_answers_as_an_index_of_its_own(scan, n_all):
-    rows = SyntheticRows(0, DIM).rows(n_all)
-    index = CosineIndex(rows, scan=scan)
-    for n in (64, 320, n_all):
-        part, own = prefix_of(index, n), CosineIndex(rows[:n], scan=scan)
-        assert part.n_passages == n
-        one, other = part.search(rows[:9], 7), own.search(rows[:9], 7)
-        assert np.array_equal(one.indices, other.indices)
-        assert np.array_equal(one.similarities, other.similarities)
-    with pytest.raises(InputError, match="multiples of 64"):
-        prefix_of(index, 65)
 
 
 # ---- numbers for people --------------------------------------------------------------------

@@ -220,6 +220,35 @@ def test_too_little_space_is_told_before_anything_is_written(tmp_path, monkeypat
     assert os.listdir(tmp_path / "index") == []
 
 
+@pytest.mark.parametrize("scan", ["float32", "int8", "int4"])
+@pytest.mark.parametrize("n_all", [640, 677])
+def test_a_prefix_answers_as_an_index_of_its_own(scan, n_all):
+    passages = rows(np.random.default_rng(16), n_all, 24)
+    index = CosineIndex(passages, scan=scan)
+    for n in (64, 320, n_all):
+        part, own = index.prefix(n), CosineIndex(passages[:n], scan=scan)
+        assert part.n_passages == n
+        assert part.scan == own.scan
+        assert_same(part.search(passages[:9], 7), own.search(passages[:9], 7))
+    with pytest.raises(InputError, match=r"^n_passages: expected a multiple of 64, or"):
+        index.prefix(65)
+    with pytest.raises(InputError, match=r"^n_passages: expected an integer .* got 678"):
+        index.prefix(678)
+
+
+@pytest.mark.parametrize("scan", ["int8", "int4"])
+def test_damaged_codes_lead_nowhere_outside_the_passages(scan):
+    """A tile of real rows in the place of the last, whose padding nothing else would refuse."""
+    passages = rows(np.random.default_rng(17), 2_000, 24)
+    index = CosineIndex(passages, scan=scan)
+    for codes in index._parts.codes.values():
+        tiles = codes.reshape(-1, codes.size // 32)
+        tiles[:] = np.roll(tiles, 1, axis=0)
+    found = index.search(passages[:40].copy(), 20)
+    assert found.indices.min() >= 0
+    assert found.indices.max() < 2_000
+
+
 # ---- input ---------------------------------------------------------------------------------
 
 

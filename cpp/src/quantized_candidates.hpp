@@ -58,6 +58,10 @@ class QuantizedCandidates {
         keep_if([least](float value, float) { return value < least; });
     }
 
+    void keep_rows_below(std::int64_t n_rows) {
+        while (count_ > 0 && row(count_ - 1) >= n_rows) --count_;  // rows of a tile ascend
+    }
+
     // Keeps, in their order, the candidates for which keep(value, residual) holds.
     template <typename Keep>
     void keep_if(Keep keep) {

@@ -187,6 +187,10 @@ class QuantizedSearch {
                                      own.filters[at(query)], first_row, candidates.end());
                 if (count == 0) continue;
                 candidates.added(count);
+                // Codes come from files too: damaged ones may be wrong, but lead nowhere outside.
+                if (number + 1 == corpus_.codes.n_tiles()) {
+                    candidates.keep_rows_below(corpus_.rows.n_rows);
+                }
                 if (candidates.count() >= own.limits[at(query)]) tidy(own, query);
             }
         }

@@ -157,7 +157,7 @@ def run_stress(
         seconds, index = _timed(
             lambda: stress_index.make_index(passages, data.index, plan.scan, listener)
         )
-        indexes = {point: stress_index.prefix_of(index, point) for point in plan.points}
+        indexes = {point: index.prefix(point) for point in plan.points}
     about_index = {
         "scan": index.scan,
         "seconds": seconds,

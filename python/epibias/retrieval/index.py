@@ -193,6 +193,38 @@ class CosineIndex:
         """
         prepared.save(self._parts, self._embeddings, folder)
 
+    def prefix(self, n_passages: int) -> CosineIndex:
+        """Index of the first passages: a view of the same arrays or files, nothing is computed.
+
+        Parameters
+        ----------
+        n_passages : int
+            All, or a multiple of 64 (passages that share a block of codes).
+
+        Returns
+        -------
+        CosineIndex
+
+        Raises
+        ------
+        InputError
+            Another number.
+
+        Examples
+        --------
+        >>> index = CosineIndex(np.eye(100, dtype=np.float32), scan="int8")
+        >>> len(index.prefix(64))
+        64
+        """
+        n_passages = _validate.integer("n_passages", n_passages, low=0, high=self.n_passages)
+        if n_passages % prepared.TILE and n_passages != self.n_passages:
+            expected = f"a multiple of {prepared.TILE}, or {self.n_passages} (all)"
+            raise InputError("n_passages", expected, str(n_passages))
+        part = CosineIndex.__new__(CosineIndex)
+        parts = prepared.prefix(self._parts, n_passages, self.dim)
+        part._set(self._embeddings[:n_passages], self._wanted_scan, parts)
+        return part
+
     @property
     def embeddings(self) -> Float32Array:
         """The array given, float32 [n_passages, dim]; not a copy."""

@@ -28,7 +28,7 @@ FORMAT = "epibias-prepared-1"
 MANIFEST = "prepared.json"
 _NORMS = "inverse_norms.npy"
 _CHUNK_BYTES = 64 << 20  # of embeddings, read at once while a folder is filled
-_TILE = 64  # passages; codes of whole tiles can be put one behind the other
+TILE = 64  # passages; codes of whole tiles can be put one behind the other
 _SAMPLED_ROWS = 1024
 _BITS = ((), (8,), (8, 4))  # of the codes that a folder may hold
 
@@ -87,7 +87,7 @@ def write(
         Called with the passages done so far and their number.
     """
     n_passages, dim = embeddings.shape
-    rows = max(1, _CHUNK_BYTES // (max(1, dim) * 4 * _TILE)) * _TILE
+    rows = max(1, _CHUNK_BYTES // (max(1, dim) * 4 * TILE)) * TILE
 
     def pieces() -> Iterator[Prepared]:
         for start in range(0, n_passages, rows):
@@ -185,6 +185,15 @@ def load(folder: Path | str, embeddings: Float32Array) -> Prepared:
         size = kernels_quantized.codes_size(n_passages, dim, each)
         codes[each] = _mapped(folder / _codes_name(each), np.uint8, size)
     return Prepared(_mapped(folder / _NORMS, np.float64, n_passages), codes, str(folder))
+
+
+def prefix(whole: Prepared, n_passages: int, dim: int) -> Prepared:
+    """View what belongs to the first passages: all, or a multiple of `TILE`."""
+    codes = {
+        bits: codes[: kernels_quantized.codes_size(n_passages, dim, bits)]
+        for bits, codes in whole.codes.items()
+    }
+    return Prepared(whole.inverse_norms[:n_passages], codes, whole.folder)
 
 
 def fingerprint(embeddings: Float32Array) -> str:
