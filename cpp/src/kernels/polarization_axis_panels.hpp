@@ -17,17 +17,17 @@ static_assert(kRowBlock == kLanes);
 // What fits in the registers of a level: 32 of eight lanes, 16 of four, 16 of two.
 #if defined(__AVX512F__)
 constexpr int kKeptRows = 8;                   // centred in registers
-constexpr int kGramTile = 4;                   // rows against rows
+constexpr int kGramRows = 4, kGramOthers = 4;  // rows against rows
 constexpr int kTileRows = 8, kTileBlocks = 2;  // p against blocks of eight q
 constexpr int kDotRows = 4, kDotVectors = 4;   // rows against vectors
 #elif defined(__AVX2__)
 constexpr int kKeptRows = 4;
-constexpr int kGramTile = 2;
+constexpr int kGramRows = 4, kGramOthers = 2;
 constexpr int kTileRows = 4, kTileBlocks = 1;
 constexpr int kDotRows = 1, kDotVectors = 4;
 #else
 constexpr int kKeptRows = 2;
-constexpr int kGramTile = 1;
+constexpr int kGramRows = 4, kGramOthers = 2;
 constexpr int kTileRows = 2, kTileBlocks = 1;
 constexpr int kDotRows = 1, kDotVectors = 2;
 #endif
@@ -79,49 +79,56 @@ EPIBIAS_INLINE void store_narrowed(float* to, const Pair<Half>& values) {
 
 // ---- few rows: lanes are columns -----------------------------------------------------------
 
-// Rows i … against rows j … of a panel [n_rows, kPanelTerms]; kDiagonal: i = j, the lower half.
+// Rows i … against rows j … of a panel [n_rows, kPanelTerms]; kDiagonal: i = j, the lower half. One
+// register of every eight lanes at a time: the others' sums would not fit beside it.
 template <int kRows, int kOthers, bool kDiagonal>
 EPIBIAS_INLINE void gram_tile(const double* panel, std::int64_t i, std::int64_t j,
                               std::int64_t length, double* sums) {
-    const auto sum_place = [&](int row, int other) {
-        const std::int64_t number = (i + row) * (i + row + 1) / 2 + j + other;
-        return sums + number * kLanes;
-    };
-    Lanes tile[kRows][kOthers];
-    for (int row = 0; row < kRows; ++row) {
-        for (int other = 0; other < (kDiagonal ? row + 1 : kOthers); ++other) {
-            tile[row][other] = load(static_cast<const double*>(sum_place(row, other)));
-        }
-    }
-    for (std::int64_t column = 0; column < length; column += kLanes) {
-        Lanes values[kRows];
+    using Register = Access<RegisterDoubles>;
+    for (int part = 0; part < kLanes; part += kRegisterLanes) {
+        const auto sum_place = [&](int row, int other) {
+            const std::int64_t number = (i + row) * (i + row + 1) / 2 + j + other;
+            return sums + number * kLanes + part;
+        };
+        RegisterDoubles tile[kRows][kOthers];
         for (int row = 0; row < kRows; ++row) {
-            values[row] = load(panel + (i + row) * kPanelTerms + column);
-        }
-        for (int other = 0; other < kOthers; ++other) {
-            const Lanes value =
-                kDiagonal ? values[other] : load(panel + (j + other) * kPanelTerms + column);
-            for (int row = kDiagonal ? other : 0; row < kRows; ++row) {
-                tile[row][other] = tile[row][other] + values[row] * value;
+            for (int other = 0; other < (kDiagonal ? row + 1 : kOthers); ++other) {
+                const double* place = sum_place(row, other);
+                tile[row][other] = Register::load(place);
             }
         }
-    }
-    for (int row = 0; row < kRows; ++row) {
-        for (int other = 0; other < (kDiagonal ? row + 1 : kOthers); ++other) {
-            store(sum_place(row, other), tile[row][other]);
+        for (std::int64_t column = part; column < length; column += kLanes) {
+            RegisterDoubles values[kRows];
+            for (int row = 0; row < kRows; ++row) {
+                values[row] = Register::load(panel + (i + row) * kPanelTerms + column);
+            }
+            for (int other = 0; other < kOthers; ++other) {
+                const RegisterDoubles value =
+                    kDiagonal ? values[other]
+                              : Register::load(panel + (j + other) * kPanelTerms + column);
+                for (int row = kDiagonal ? other : 0; row < kRows; ++row) {
+                    tile[row][other] = tile[row][other] + values[row] * value;
+                }
+            }
+        }
+        for (int row = 0; row < kRows; ++row) {
+            for (int other = 0; other < (kDiagonal ? row + 1 : kOthers); ++other) {
+                Register::store(sum_place(row, other), tile[row][other]);
+            }
         }
     }
 }
 
-// One row against all before it, for the rows that fill no tile.
-EPIBIAS_INLINE void gram_row(const double* panel, std::int64_t i, std::int64_t length,
-                             double* sums) {
+// Rows i … i + kRows - 1 against all before them and themselves.
+template <int kRows>
+EPIBIAS_INLINE void gram_rows(const double* panel, std::int64_t i, std::int64_t length,
+                              double* sums) {
     std::int64_t j = 0;
-    for (; j + kGramTile <= i; j += kGramTile) {
-        gram_tile<1, kGramTile, false>(panel, i, j, length, sums);
+    for (; j + kGramOthers <= i; j += kGramOthers) {
+        gram_tile<kRows, kGramOthers, false>(panel, i, j, length, sums);
     }
-    for (; j < i; ++j) gram_tile<1, 1, false>(panel, i, j, length, sums);
-    gram_tile<1, 1, true>(panel, i, i, length, sums);
+    for (; j < i; ++j) gram_tile<kRows, 1, false>(panel, i, j, length, sums);
+    gram_tile<kRows, kRows, true>(panel, i, i, length, sums);
 }
 
 // Mean and centred values of columns [first, first + length) of at least kRows rows: the first
@@ -169,13 +176,10 @@ void small_gram(const float* rows, const double* scales, std::int64_t n_rows, st
             centre_columns<1>(rows, scales, n_rows, dim, first, length, mean, panel);
         }
         std::int64_t i = 0;
-        for (; i + kGramTile <= n_rows; i += kGramTile) {
-            for (std::int64_t j = 0; j < i; j += kGramTile) {
-                gram_tile<kGramTile, kGramTile, false>(panel, i, j, length, sums);
-            }
-            gram_tile<kGramTile, kGramTile, true>(panel, i, i, length, sums);
+        for (; i + kGramRows <= n_rows; i += kGramRows) {
+            gram_rows<kGramRows>(panel, i, length, sums);
         }
-        for (; i < n_rows; ++i) gram_row(panel, i, length, sums);
+        for (; i < n_rows; ++i) gram_rows<1>(panel, i, length, sums);
     }
     const double* sum = sums;
     for (std::int64_t i = 0; i < n_rows; ++i) {
