@@ -1,0 +1,213 @@
+"""One process with torch and faiss: neither changes our results, our threads, or our forks.
+
+Both bring an OpenMP and a BLAS of their own. Each case runs in a process of its own, since what is
+imported first is part of it, and with a time limit, since what goes wrong here is mostly a hang.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("faiss")
+
+SECONDS = 120
+# 20 queries × 20,000 passages × 64 columns: work enough that the core wakes its threads.
+OURS = """
+import hashlib
+import os
+import signal
+import sys
+import numpy as np
+
+rng = np.random.default_rng(0)
+queries, passages = (rng.standard_normal((n, 64)).astype(np.float32) for n in (20, 20_000))
+# Rows so short that their columns are subnormal: flushed to zero, they would be refused.
+passages[:300] *= np.float32(1e-39)
+anchors = rng.standard_normal((40, 8, 64)).astype(np.float32)
+scores = rng.random((200, 40), dtype=np.float32)
+
+
+def arrays_of_ours():
+    import epibias as eb
+
+    yield from (
+        part
+        for scan in ("float32", "int8")
+        for found in [eb.CosineIndex(passages, scan=scan).search(queries, k=400)]
+        for part in (found.indices, found.similarities)
+    )
+    yield from eb.kernels.polarization_axis(anchors)
+    yield from eb.kernels.threshold_sweep(
+        np.sort(rng_of(1).random((200, 40), dtype=np.float32)), scores, permutations=99, curve=True
+    )
+
+
+def rng_of(seed):
+    return np.random.default_rng(seed)
+
+
+def ours():
+    digest = hashlib.sha256()
+    for part in arrays_of_ours():
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
+
+
+def theirs_torch():
+    import torch
+
+    pair = torch.from_numpy(passages), torch.from_numpy(queries)
+    return (pair[1] @ pair[0].T).topk(5).indices.numpy().tobytes()
+
+
+def theirs_faiss():
+    import faiss
+
+    index = faiss.IndexFlatIP(64)
+    index.add(passages)
+    return index.search(queries, 5)[1].tobytes()
+
+
+USE = {"epibias": ours, "torch": theirs_torch, "faiss": theirs_faiss}
+"""
+
+
+def run(code: str, **environment: str) -> str:
+    """Run code after OURS in a fresh process; its standard output."""
+    # -W error is not passed on: from 3.12 os.fork() warns in a process that has threads.
+    variables = {
+        **{name: value for name, value in os.environ.items() if name != "EPIBIAS_THREADS"},
+        **environment,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", OURS + code],
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def alone() -> str:
+    """Digest of our results in a process without the others."""
+    printed = run(
+        "print(ours(), 'torch' in sys.modules, 'faiss' in sys.modules)", EPIBIAS_THREADS="2"
+    )
+    digest, *others = printed.split()
+    assert others == ["False", "False"]
+    return digest
+
+
+ORDERS = [
+    ("epibias", "torch", "faiss"),
+    ("epibias", "faiss", "torch"),
+    ("torch", "epibias", "faiss"),
+    ("faiss", "epibias", "torch"),
+    ("torch", "faiss", "epibias"),
+    ("faiss", "torch", "epibias"),
+]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids="-".join)
+def test_results_are_the_same_bits_in_every_order_of_import(order, alone):
+    code = f"""
+import importlib
+for name in {order!r}:
+    importlib.import_module(name)
+before = ours()
+for name in {order!r}:
+    USE[name]()
+print(before, ours())
+"""
+    assert run(code, EPIBIAS_THREADS="2").split() == [alone, alone]
+
+
+@pytest.mark.parametrize("first", ["epibias", "torch"])
+def test_flush_to_zero_of_torch_does_not_reach_our_kernels(first, alone):
+    code = f"""
+import importlib
+importlib.import_module({first!r})
+import torch
+if {first!r} == "epibias":
+    ours()
+assert torch.set_flush_denormal(True)
+tiny = np.full(4, 1e-39, np.float32)
+flushed = float((torch.from_numpy(tiny) * 1).sum())
+digest = ours()
+still = float((torch.from_numpy(tiny) * 1).sum())
+print(digest, flushed, still)
+"""
+    digest, flushed, still = run(code, EPIBIAS_THREADS="2").split()
+    assert digest == alone
+    # The setting was real, and it is still the caller's own after our calls.
+    assert (float(flushed), float(still)) == (0, 0)
+
+
+def test_all_three_from_several_threads_at_once(alone):
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+
+expected = {name: use() for name, use in USE.items()}
+with ThreadPoolExecutor(4) as pool:
+    jobs = [(name, pool.submit(use)) for _ in range(6) for name, use in USE.items()]
+    wrong = [name for name, job in jobs if job.result() != expected[name]]
+print(expected["epibias"], wrong)
+"""
+    assert run(code, EPIBIAS_THREADS="2").strip() == f"{alone} []"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+@pytest.mark.parametrize(
+    "used", [("epibias",), ("torch", "epibias"), ("epibias", "torch", "faiss")], ids="-".join
+)
+def test_a_child_forked_after_parallel_regions_can_search(used, alone):
+    code = f"""
+import torch
+import faiss
+
+torch.set_num_threads(2)
+faiss.omp_set_num_threads(2)
+for name in {used!r}:
+    USE[name]()
+child = os.fork()
+if child == 0:
+    signal.alarm({SECONDS // 2})  # a hang ends here and is reported by the parent
+    os._exit(0 if ours() == {alone!r} else 1)
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(status, ours())
+"""
+    assert run(code, EPIBIAS_THREADS="2").split() == ["0", alone]
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted in /proc")
+def test_each_keeps_its_own_number_of_threads(n_threads, alone):
+    code = """
+import faiss
+import torch
+from epibias import kernels
+
+torch.set_num_threads(2)
+faiss.omp_set_num_threads(2)
+before = torch.get_num_threads(), faiss.omp_get_max_threads()
+USE["torch"](), USE["faiss"]()
+running = len(os.listdir("/proc/self/task"))
+digest = ours()
+started = len(os.listdir("/proc/self/task")) - running
+same = before == (torch.get_num_threads(), faiss.omp_get_max_threads())
+torch.set_num_threads(1)
+faiss.omp_set_num_threads(1)
+print(digest, same, kernels.backend_info()["n_threads"], started)
+"""
+    # The other libraries' variable is not ours: we listen to EPIBIAS_THREADS alone.
+    printed = run(code, EPIBIAS_THREADS=str(n_threads), OMP_NUM_THREADS="2").split()
+    assert printed == [alone, "True", str(n_threads), str(n_threads - 1)]
