@@ -1,0 +1,283 @@
+"""Exact cosine top-k by others, each as one would write it for speed; see cosine_topk.py.
+
+A peer gets unit passages once and unit queries at every call, and may give its k in any order: what
+it is spared counts for it. `configurations` are what is tried before a case is timed; the fastest
+is taken. Nothing here imports epibias, and each library is imported by the process that runs it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.metadata import distributions
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.float32]
+Setting = int | str
+Answer = tuple[NDArray[np.int64], NDArray[np.floating[Any]]]
+
+# The BLAS in FAISS's wheel is of 2021 and knows few processors; these kernels run on many.
+CORE_TYPES = ("SkylakeX", "Haswell", "Zen")
+
+
+class Peer(Protocol):
+    """A library's search over the passages it was made with."""
+
+    def configurations(self, n_queries: int, k: int) -> Sequence[Setting]:
+        """Give what is worth trying for this many queries."""
+        ...
+
+    def search(self, queries: Rows, k: int, configuration: Setting) -> Answer:
+        """Give indices and similarities, [n_queries, k], in any order."""
+        ...
+
+
+def blocks(n_queries: int, sizes: Sequence[int]) -> list[int]:
+    """Give the sizes of query blocks that differ for this many queries."""
+    return sorted({min(size, n_queries) for size in sizes})
+
+
+class NumPy:
+    """A float32 product in blocks of queries, then argpartition."""
+
+    def __init__(self, passages: Rows, n_threads: int) -> None:
+        self.passages = passages
+
+    def configurations(self, n_queries: int, k: int) -> Sequence[int]:
+        return blocks(n_queries, (1, 16, 64, 256))
+
+    def search(self, queries: Rows, k: int, configuration: int) -> Answer:
+        n = len(self.passages)
+        indices = np.empty((len(queries), k), np.int64)
+        similarities = np.empty((len(queries), k), np.float32)
+        for first in range(0, len(queries), configuration):
+            block = queries[first : first + configuration] @ self.passages.T
+            best = np.argpartition(block, n - k, axis=1)[:, n - k :]
+            indices[first : first + len(block)] = best
+            similarities[first : first + len(block)] = np.take_along_axis(block, best, axis=1)
+        return indices, similarities
+
+
+class Torch:
+    """`torch.mm` in blocks of queries, then `topk` without sorting."""
+
+    def __init__(self, passages: Rows, n_threads: int) -> None:
+        import torch
+
+        torch.set_num_threads(n_threads)
+        self.torch = torch
+        self.passages = torch.from_numpy(passages)
+
+    def configurations(self, n_queries: int, k: int) -> Sequence[int]:
+        return blocks(n_queries, (1, 16, 64, 256))
+
+    def search(self, queries: Rows, k: int, configuration: int) -> Answer:
+        torch = self.torch
+        asked = torch.from_numpy(queries)
+        with torch.inference_mode():
+            found = [
+                torch.topk(torch.mm(block, self.passages.T), k, dim=1, sorted=False)
+                for block in asked.split(configuration)
+            ]
+            indices = torch.cat([part.indices for part in found])
+            similarities = torch.cat([part.values for part in found])
+        return indices.numpy(), similarities.numpy()
+
+
+class FaissDefault:
+    """`IndexFlatIP` as it comes."""
+
+    def __init__(self, passages: Rows, n_threads: int) -> None:
+        import faiss
+
+        faiss.omp_set_num_threads(n_threads)
+        self.faiss = faiss
+        self.default_threshold = faiss.cvar.distance_compute_blas_threshold
+        self.index = faiss.IndexFlatIP(passages.shape[1])
+        self.index.add(passages)
+
+    def configurations(self, n_queries: int, k: int) -> Sequence[int]:
+        return [self.default_threshold]
+
+    def search(self, queries: Rows, k: int, configuration: int) -> Answer:
+        self.faiss.cvar.distance_compute_blas_threshold = configuration
+        similarities, indices = self.index.search(queries, k)
+        return indices, similarities
+
+
+class Faiss(FaissDefault):
+    """`IndexFlatIP` with the core type of its BLAS and the threshold for calling it chosen.
+
+    As shipped, 256 queries of 384 columns stay below that threshold and take ten times as long.
+    """
+
+    def configurations(self, n_queries: int, k: int) -> Sequence[int]:
+        return [self.default_threshold, 20]
+
+
+class Panorama:
+    """`IndexFlatIPPanorama` behind a PCA rotation, its number of levels swept for one query.
+
+    The rotation is not centred, so products stay what they were; queries are rotated in the call.
+    """
+
+    LEVELS = (4, 8, 16, 32)
+    BATCHES = (128, 1024)
+
+    def __init__(self, passages: Rows, n_threads: int) -> None:
+        import faiss
+
+        faiss.omp_set_num_threads(n_threads)
+        dim = passages.shape[1]
+        sample = passages[:: max(len(passages) // 20_000, 1)].astype(np.float64)
+        axes = np.linalg.eigh(sample.T @ sample)[1][:, ::-1]
+        self.rotation = np.ascontiguousarray(axes, np.float32)
+        rotated = passages @ self.rotation
+        trial = rotated[:: max(len(rotated) // 8, 1)][:8].copy()
+        self.index: Any = None
+        fastest = float("inf")
+        for levels in self.LEVELS:
+            for batch in self.BATCHES:
+                index = faiss.IndexFlatIPPanorama(dim, levels, batch)
+                index.add(rotated)
+                search = partial(index.search, k=20)
+                seconds = min(_seconds(partial(search, trial[i : i + 1])) for i in range(8))
+                if seconds < fastest:
+                    fastest, self.index = seconds, index
+                    self.chosen = f"{levels} levels, batches of {batch}"
+                del index
+
+    def configurations(self, n_queries: int, k: int) -> Sequence[str]:
+        return [self.chosen]
+
+    def search(self, queries: Rows, k: int, configuration: str) -> Answer:
+        similarities, indices = self.index.search(queries @ self.rotation, k)
+        return indices, similarities
+
+
+class USearch:
+    """usearch's exact search: no index, the metric over every pair."""
+
+    def __init__(self, passages: Rows, n_threads: int) -> None:
+        from usearch.index import MetricKind, search
+
+        self.passages, self.n_threads = passages, n_threads
+        self.run, self.metric = search, MetricKind.IP
+
+    def configurations(self, n_queries: int, k: int) -> Sequence[str]:
+        return ["inner product"]
+
+    def search(self, queries: Rows, k: int, configuration: str) -> Answer:
+        found = self.run(self.passages, queries, k, self.metric, exact=True, threads=self.n_threads)
+        shape = (len(queries), k)
+        return found.keys.reshape(shape).astype(np.int64), 1 - found.distances.reshape(shape)
+
+
+class NumKong:
+    """NumKong's packed dot products (summed in float64), then argpartition; a pack for a thread."""
+
+    def __init__(self, passages: Rows, n_threads: int) -> None:
+        import numkong
+
+        self.numkong = numkong
+        self.parts = np.array_split(passages, n_threads)
+        self.packs = [numkong.dots_pack(part) for part in self.parts]
+        self.firsts = np.cumsum([0, *(len(part) for part in self.parts[:-1])])
+        self.pool = ThreadPoolExecutor(n_threads)
+
+    def configurations(self, n_queries: int, k: int) -> Sequence[int]:
+        return blocks(n_queries, (16, 64))
+
+    def search(self, queries: Rows, k: int, configuration: int) -> Answer:
+        indices = np.empty((len(queries), k), np.int64)
+        similarities = np.empty((len(queries), k), np.float64)
+
+        def best(part: int, block: Rows) -> Answer:
+            products = np.asarray(self.numkong.dots_packed(block, self.packs[part]))
+            n = products.shape[1]
+            rows = np.argpartition(products, n - k, axis=1)[:, n - k :]
+            return rows + self.firsts[part], np.take_along_axis(products, rows, axis=1)
+
+        for first in range(0, len(queries), configuration):
+            block = queries[first : first + configuration]
+            jobs = [self.pool.submit(best, part, block) for part in range(len(self.packs))]
+            found = [job.result() for job in jobs]
+            every = np.concatenate([rows for rows, _ in found], axis=1)
+            products = np.concatenate([values for _, values in found], axis=1)
+            top = np.argpartition(products, products.shape[1] - k, axis=1)[:, -k:]
+            here = slice(first, first + len(block))
+            indices[here] = np.take_along_axis(every, top, axis=1)
+            similarities[here] = np.take_along_axis(products, top, axis=1)
+        return indices, similarities
+
+
+class ScikitLearn:
+    """Brute-force `NearestNeighbors`: its cosine, or its faster Euclidean distance of unit rows."""
+
+    def __init__(self, passages: Rows, n_threads: int) -> None:
+        from sklearn.neighbors import NearestNeighbors
+
+        self.by_metric = {
+            metric: NearestNeighbors(algorithm="brute", metric=metric).fit(passages)
+            for metric in ("cosine", "sqeuclidean")
+        }
+
+    def configurations(self, n_queries: int, k: int) -> Sequence[str]:
+        return list(self.by_metric)
+
+    def search(self, queries: Rows, k: int, configuration: str) -> Answer:
+        distances, indices = self.by_metric[configuration].kneighbors(queries, k)
+        return indices, 1 - distances / (1 if configuration == "cosine" else 2)
+
+
+PEERS: dict[str, Callable[[Rows, int], Peer]] = {
+    "numpy": NumPy,
+    "torch": Torch,
+    "FAISS": Faiss,
+    "FAISS Panorama": Panorama,
+    "FAISS default": FaissDefault,
+    "usearch": USearch,
+    "NumKong": NumKong,
+    "scikit-learn": ScikitLearn,
+}
+
+
+def faiss_milliseconds() -> float:
+    """Time a search that goes through FAISS's BLAS; the core type is the environment's."""
+    import faiss
+
+    faiss.omp_set_num_threads(1)
+    faiss.cvar.distance_compute_blas_threshold = 20
+    rows = np.random.default_rng(0).standard_normal((20_000, 384), np.float32)
+    index = faiss.IndexFlatIP(384)
+    index.add(rows)
+    return 1e3 * min(_seconds(partial(index.search, rows[:256], 20)) for _ in range(4))
+
+
+def versions() -> dict[str, str]:
+    """Give the releases of the peers that are installed."""
+    names = ("numpy", "torch", "faiss-cpu", "usearch", "numkong", "scikit-learn")
+    installed = {d.name.lower(): d.version for d in distributions()}
+    return {name: installed.get(name, "not installed") for name in names}
+
+
+def blas() -> list[str]:
+    """Give each BLAS of this process, with the processor whose kernels it chose."""
+    from threadpoolctl import threadpool_info
+
+    return sorted(
+        f"{info['internal_api']} {info['version']} {info.get('architecture', '')}".strip()
+        for info in threadpool_info()
+        if info["user_api"] == "blas"
+    )
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    started = time.process_time()
+    call()
+    return time.process_time() - started
