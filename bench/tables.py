@@ -1,0 +1,279 @@
+"""Turn bench/results/*.json into the tables of docs/benchmarks.md and README.md.
+
+    python bench/tables.py
+    python bench/tables.py --check     # exit 1 when the pages say something else
+
+Only what stands between the markers changes. A results file that is missing is said to be missing.
+`cosine_topk.json` has tables of its own; of any other file, each entry of `tables` (`title`,
+`columns`, `rows`, `note`) is a table, or else `rows`, a list of objects, is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results"
+BENCHES = ("cosine_topk", "threshold_sweep", "polarization_axis", "biasdef_select")
+DOCS, README = ROOT / "docs" / "benchmarks.md", ROOT / "README.md"
+SHORT_PEERS = ("numpy", "torch", "FAISS", "FAISS Panorama")
+BASE = "auto"  # our contender that ratios are to
+NOT_RUN = "–"
+
+Row = dict[str, Any]
+
+
+def read(folder: Path = RESULTS) -> dict[str, dict[str, Any] | None]:
+    """Give each bench's results, or None where there are none."""
+    found: dict[str, dict[str, Any] | None] = {}
+    for name in BENCHES:
+        path = folder / f"{name}.json"
+        found[name] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return found
+
+
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Give a table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def figure(value: object) -> str:
+    """Give a number with three significant digits, and anything else as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, int) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def where(results: dict[str, Any]) -> str:
+    """Give the line that says what a results file was measured on, and with."""
+    machine = results.get("machine", {})
+    parts = [str(machine.get("processor", "processor not recorded"))]
+    if "cores" in machine:
+        parts.append(f"{machine['cores']} cores")
+    if "load_when_it_began" in machine:
+        parts.append(f"load {machine['load_when_it_began']} when it began")
+    if "commit" in machine:
+        parts.append(f"commit {machine['commit']}")
+    command = f"; `{results['command'].strip()}`" if "command" in results else ""
+    return f"{', '.join(parts)}{command}."
+
+
+# ---- cosine_topk -------------------------------------------------------------------------------
+
+
+def distinct(rows: Iterable[Row], *names: str) -> list[tuple[Any, ...]]:
+    """Give the values of some columns, each combination once, in the order of the rows."""
+    return list(dict.fromkeys(tuple(row[name] for name in names) for row in rows))
+
+
+def pick(rows: Iterable[Row], **wanted: object) -> list[Row]:
+    """Give the rows whose columns have these values."""
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
+def cell(rows: list[Row], base: Row | None, contender: str, level: str = "") -> str:
+    """Give a contender's time as a multiple of ours, or in milliseconds where there is no base."""
+    found = pick(rows, contender=contender, level=level)
+    if not found or "median_ms" not in found[0]:
+        return NOT_RUN
+    milliseconds = found[0]["median_ms"]
+    return figure(milliseconds) if base is None else f"× {figure(milliseconds / base['median_ms'])}"
+
+
+def best_level(rows: list[Row]) -> str:
+    """Give the SIMD level that our first rows ran at: the machine's best."""
+    return str(next(row["level"] for row in rows if row["level"]))
+
+
+def ratio_table(rows: list[Row], peers: Sequence[str], scans: Sequence[str]) -> str:
+    """Give a line for each number of queries and k: our milliseconds, and ratios of the peers."""
+    level = best_level(rows)
+    lines = []
+    for n_queries, k in distinct(rows, "n_queries", "k"):
+        case = pick(rows, n_queries=n_queries, k=k)
+        (base,) = pick(case, contender=BASE, level=level)
+        ours = f"{figure(base['median_ms'])} ({base['scan']})"
+        others = [cell(case, None, scan, level) for scan in scans if scan != BASE]
+        lines.append([n_queries, k, ours, *others, *(cell(case, base, peer) for peer in peers)])
+    named = [f"{scan}, ms" for scan in scans if scan != BASE]
+    return markdown(["queries", "k", "epibias, ms (scan)", *named, *peers], lines)
+
+
+def level_table(rows: list[Row], scans: Sequence[str]) -> str:
+    """Give the milliseconds of each scan at each SIMD level."""
+    levels = [level for (level,) in distinct(rows, "level") if level]
+    columns = [(scan, level) for scan in scans for level in levels]
+    lines = []
+    for dim, n_queries in distinct(rows, "dim", "n_queries"):
+        case = pick(rows, dim=dim, n_queries=n_queries)
+        cells = [cell(case, None, scan, level) for scan, level in columns]
+        if any(shown != NOT_RUN for shown in cells):
+            lines.append([dim, n_queries, *cells])
+    return markdown(["dim", "queries", *(f"{scan} {level}" for scan, level in columns)], lines)
+
+
+def error_table(results: dict[str, Any]) -> str:
+    """Give each contender's other ids, error, preparation and configurations."""
+    rows, sets = results["rows"], results["sets"]
+    lines: list[list[object]] = []
+    widest = [part for part in sets if part["dim"] == sets[0]["dim"] and part["n_threads"] == 1]
+    for name, facts in widest[0]["ours"]["scans"].items():
+        lines.append(
+            [f"epibias {name}", "0", "0 (bits of the oracle)"]
+            + [figure(facts[fact]) for fact in ("prepare_s", "bytes_a_passage")]
+            + [""]
+        )
+    for name, facts in widest[0]["peers"].items():
+        ran = [row for row in pick(rows, contender=name) if "median_ms" in row]
+        if not ran:
+            lines.append([name, *[NOT_RUN] * 4, facts.get("missing", "")])
+            continue
+        other = sum(row["other_ids_a_query"] / row["k"] for row in ran) / len(ran)
+        worst = max(row["largest_error"] for row in ran)
+        chosen = ", ".join(dict.fromkeys(row["configuration"] for row in ran))
+        lines.append([name, f"{1e6 * other:.0f}", f"{worst:.1e}"])
+        lines[-1] += [figure(facts["prepare_s"]), "", chosen]
+    columns = ["contender", "other ids, of a million", "largest error", "prepare, s"]
+    return markdown([*columns, "bytes a passage", "configurations taken"], lines)
+
+
+def drawn_table(drawn: dict[str, Any]) -> str:
+    """Give how near the drawn rows come to the real ones."""
+    reached, spectra = drawn["reached_by_a_share"], drawn["spectrum"]
+    shares, parts = list(reached["real"]), list(spectra["real"])
+    columns = ["rows", "how many", *(f"{100 * float(share):g} %" for share in shares), *parts]
+    lines = [
+        [kind, figure(drawn["n_passages"][kind])]
+        + [figure(values[name]) for values, names in pairs for name in names]
+        for kind in ("real", "drawn")
+        for pairs in [((reached[kind], shares), (spectra[kind], parts))]
+    ]
+    return markdown(columns, lines)
+
+
+def cosine_topk(results: dict[str, Any]) -> str:
+    """Give all tables of the search."""
+    rows = results["rows"]
+    parts = []
+    scans = [name for (name, level) in distinct(rows, "contender", "level") if level]
+    scans = list(dict.fromkeys(scans))
+    for data, dim, n_threads in distinct(rows, "data", "dim", "n_threads"):
+        some = pick(rows, data=data, dim=dim, n_threads=n_threads)
+        peers = [name for (name, level) in distinct(some, "contender", "level") if not level]
+        facts = next(
+            part
+            for part in results["sets"]
+            if (part["dim"], part["n_threads"]) == (dim, n_threads) and part["rows_are"]
+        )
+        threads = "one thread" if n_threads == 1 else f"{n_threads} threads"
+        kind = {"normal": "independent normal rows (the worst case)"}.get(data, "rows as of text")
+        head = f"#### {facts['n_passages']:,} × {dim}, {threads}, {kind}"
+        parts += [head, ratio_table(some, peers, scans)]
+    one = [row for row in rows if row["n_threads"] == 1 and row["data"] != "normal"]
+    parts += ["#### SIMD levels, one thread, k = 20, ms", level_table(pick(one, k=20), scans)]
+    parts += ["#### Error, preparation, configuration", error_table(results)]
+    if "drawn_rows" in results:
+        parts += ["#### The drawn rows", drawn_table(results["drawn_rows"])]
+    tried = results.get("faiss_core_types", {}).get("tried", {})
+    core_types = ", ".join(
+        f"{name} {figure(found['ms'])} ms" for name, found in tried.items() if "ms" in found
+    )
+    if core_types:
+        parts.append(f"`OPENBLAS_CORETYPE` for FAISS, 256 queries × 20,000 × 384: {core_types}.")
+    peers_line = ", ".join(f"{name} {version}" for name, version in results["peers"].items())
+    return "\n\n".join([*parts, f"Releases: {peers_line}."])
+
+
+def short_table(results: dict[str, Any] | None) -> str:
+    """Give README's table: k = 20, the peers at the top."""
+    if results is None:
+        return "`bench/results/cosine_topk.json` is missing: nothing was measured yet."
+    rows = [row for row in results["rows"] if row["k"] == 20 and row["data"] != "normal"]
+    level = best_level(rows)
+    lines = []
+    for dim, n_threads, n_queries in distinct(rows, "dim", "n_threads", "n_queries"):
+        case = pick(rows, dim=dim, n_threads=n_threads, n_queries=n_queries)
+        (base,) = pick(case, contender=BASE, level=level)
+        ratios = [cell(case, base, peer) for peer in SHORT_PEERS]
+        lines.append([dim, n_threads, n_queries, figure(base["median_ms"]), *ratios])
+    columns = ["dim", "threads", "queries", "epibias, ms", *SHORT_PEERS]
+    return f"{markdown(columns, lines)}\n\n{where(results)}"
+
+
+# ---- all benches -------------------------------------------------------------------------------
+
+
+def any_tables(results: dict[str, Any]) -> str:
+    """Give the tables of a results file without a layout of its own."""
+    tables = results.get("tables")
+    if tables is None:
+        rows = results["rows"]
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        tables = [{"columns": columns, "rows": [[r.get(c, "") for c in columns] for r in rows]}]
+    parts = []
+    for table in tables:
+        if "title" in table:
+            parts.append(f"#### {table['title']}")
+        parts.append(markdown(table["columns"], [map(figure, row) for row in table["rows"]]))
+        if "note" in table:
+            parts.append(table["note"])
+    return "\n\n".join(parts)
+
+
+def page(found: dict[str, dict[str, Any] | None]) -> str:
+    """Give what belongs between the markers of docs/benchmarks.md."""
+    parts = []
+    for name, results in found.items():
+        parts.append(f"### {name}")
+        if results is None:
+            parts.append(f"`bench/results/{name}.json` is missing: nothing was measured yet.")
+            continue
+        parts.append(where(results))
+        parts.append(cosine_topk(results) if name == "cosine_topk" else any_tables(results))
+    return "\n\n".join(parts)
+
+
+def replaced(path: Path, name: str, content: str) -> str:
+    """Give a page's text with other content between two markers."""
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, found, rest = path.read_text(encoding="utf-8").partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found or not found_end:
+        raise SystemExit(f"{path.name}: expected the markers {begin} and {end}")
+    return f"{before}{begin}\n{content}\n{end}{after}"
+
+
+def pages(folder: Path = RESULTS) -> dict[Path, str]:
+    """Give each page's text, with its tables made anew."""
+    found = read(folder)
+    return {
+        DOCS: replaced(DOCS, "benchmarks", page(found)),
+        README: replaced(README, "bench-table", short_table(found["cosine_topk"])),
+    }
+
+
+def main() -> int:
+    """Rewrite, or check."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if it differs")
+    check = parser.parse_args().check
+    differing = [path for path, text in pages().items() if path.read_text(encoding="utf-8") != text]
+    if check:
+        return int(bool(differing))
+    for path, text in pages().items():
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
