@@ -72,9 +72,10 @@ def check_peer(answer: Answer, exact: Answer, queries: Rows, passages: Rows) -> 
         if not true.min() >= kth - allowed:
             raise WrongAnswerError(f"query {row}: an id of {true.min()}, the k-th has {kth}")
         n_other += len(np.setdiff1d(indices[row], exact[0][row]))
-        worst = max(worst, float(np.abs(true - similarities[row]).max()))
-    if not worst <= allowed:
-        raise WrongAnswerError(f"a similarity is off by {worst}, more than {allowed}")
+        error = float(np.abs(true - similarities[row]).max())
+        if not error <= allowed:  # nor is a NaN
+            raise WrongAnswerError(f"query {row}: a similarity is off by {error:.3g}")
+        worst = max(worst, error)
     return {
         "other_ids_a_query": round(n_other / len(some), 3),
         "largest_error": float(f"{worst:.2g}"),

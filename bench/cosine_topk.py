@@ -293,7 +293,9 @@ def summary(rows: list[dict[str, Any]]) -> str:
     """Give one line of a case: our first scan, and how many times longer each other took."""
     ours, *others = [row for row in rows if "median_ms" in row]
     line = f"{ours['data']} {ours['dim']}, {ours['n_threads']} threads, B={ours['n_queries']} "
-    line += f"k={ours['k']}: {ours['contender']} {ours['median_ms']:.2f} ms"
+    line += (
+        f"k={ours['k']}: {ours['contender']} {ours['median_ms']:.2f} ms (CPU {ours['cpu_ms']:.2f})"
+    )
     for row in others:
         level = f" {row['level']}" if row["level"] not in ("", ours["level"]) else ""
         line += f", {row['contender']}{level} ×{row['median_ms'] / ours['median_ms']:.2f}"

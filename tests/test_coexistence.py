@@ -29,7 +29,10 @@ queries, passages = (rng.standard_normal((n, 64)).astype(np.float32) for n in (2
 # Rows so short that their columns are subnormal: flushed to zero, they would be refused.
 passages[:300] *= np.float32(1e-39)
 anchors = rng.standard_normal((40, 8, 64)).astype(np.float32)
-scores = rng.random((200, 40), dtype=np.float32)
+anchors[:10] *= np.float32(1e-39)
+scores, ascending = rng.random((2, 200, 40), dtype=np.float32)
+ascending = np.sort(ascending)
+scores[:50] *= np.float32(1e-39)
 
 
 def arrays_of_ours():
@@ -41,14 +44,12 @@ def arrays_of_ours():
         for found in [eb.CosineIndex(passages, scan=scan).search(queries, k=400)]
         for part in (found.indices, found.similarities)
     )
-    yield from eb.kernels.polarization_axis(anchors)
-    yield from eb.kernels.threshold_sweep(
-        np.sort(rng_of(1).random((200, 40), dtype=np.float32)), scores, permutations=99, curve=True
-    )
-
-
-def rng_of(seed):
-    return np.random.default_rng(seed)
+    kernels = eb.kernels
+    axes, *others = kernels.polarization_axis(anchors)
+    yield from (axes, *others)
+    yield kernels.polarization_scores(passages, axes)
+    yield from kernels.threshold_sweep(ascending, scores, permutations=99, curve=True)
+    yield kernels.mmr(-ascending[:, :20], passages[:4000].reshape(200, 20, 64), 5)
 
 
 def ours():
