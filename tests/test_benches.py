@@ -1,4 +1,4 @@
-"""What the benches rest on: checks that can fail, rows that are as they say, turns that are turns."""
+"""What the benches rest on: checks that can fail, rows as they should be, turns that are turns."""
 
 from __future__ import annotations
 
