@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -132,7 +133,7 @@ def test_calls_take_turns_and_a_slow_one_fewer(monkeypatch):
         order.append(name)
         return seconds, 2 * seconds
 
-    calls = {name: lambda name=name, s=s: call(name, s) for name, s in (("a", 1.0), ("b", 9.0))}
+    calls = {name: partial(call, name, s) for name, s in (("a", 1.0), ("b", 9.0))}
     times = interleave.interleaved(calls, rounds=5, budget_s=20)
     assert "".join(order) == "abababaa"
     assert times["a"].summary() == {
