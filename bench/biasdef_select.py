@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import sys
 import time
 import warnings
@@ -34,6 +32,7 @@ from epibias.errors import ValidityWarning
 from epibias.polarization import PolarizationAxis
 from epibias.pool import CandidatePool
 from epibias.selection import Selection
+from machine import facts
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--dims", default="384,768,1024")
@@ -197,14 +196,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.threads:
         _core.set_n_threads(options.threads)
-    machine = {
-        "processors": os.cpu_count(),
+    machine = facts() | {
         "threads": _core.n_threads(),
         "simd_level": _core.simd_level(),
-        "machine": platform.machine(),
-        "python": platform.python_version(),
         "numpy": np.__version__,
-        "load_average": [round(load, 2) for load in os.getloadavg()],
     }
     print("#", json.dumps(machine))
     cases = []
@@ -218,7 +213,8 @@ def main() -> None:
         got = case["fused"]["wall_p99_us"]
         print(f"# goal: p99 of {GOAL['wall_p99_us']:.0f} us at most, got {got:.0f}")
     if options.json:
-        report = {"machine": machine, "goal": GOAL, "cases": cases}
+        command = "python bench/biasdef_select.py " + " ".join(sys.argv[1:])
+        report = {"command": command, "machine": machine, "goal": GOAL, "cases": cases}
         temporary = options.json.with_suffix(".tmp")
         temporary.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
         temporary.replace(options.json)

@@ -4,8 +4,7 @@
     python bench/tables.py --check     # exit 1 when the pages say something else
 
 Only what stands between the markers changes. A results file that is missing is said to be missing.
-`cosine_topk.json` has tables of its own; of any other file, each entry of `tables` (`title`,
-`columns`, `rows`, `note`) is a table, or else `rows`, a list of objects, is one.
+The layouts of the other benches are known to stage_tables.py.
 """
 
 from __future__ import annotations
@@ -13,17 +12,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+import stage_tables
+from stage_tables import NOT_RUN, figure, markdown
+
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
-BENCHES = ("cosine_topk", "threshold_sweep", "polarization_axis", "biasdef_select")
 DOCS, README = ROOT / "docs" / "benchmarks.md", ROOT / "README.md"
 SHORT_PEERS = ("numpy", "torch", "FAISS", "FAISS Panorama")
 BASE = "auto"  # our contender that ratios are to
-NOT_RUN = "–"
 
 Row = dict[str, Any]
 
@@ -31,37 +33,19 @@ Row = dict[str, Any]
 def read(folder: Path = RESULTS) -> dict[str, dict[str, Any] | None]:
     """Give each bench's results, or None where there are none."""
     found: dict[str, dict[str, Any] | None] = {}
-    for name in BENCHES:
+    for name in LAYOUTS:
         path = folder / f"{name}.json"
         found[name] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
     return found
 
 
-def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Give a table in Markdown."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
-
-
-def figure(value: object) -> str:
-    """Give a number with three significant digits, and anything else as it is."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    if isinstance(value, int) or abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
-
-
 def where(results: dict[str, Any]) -> str:
     """Give the line that says what a results file was measured on, and with."""
-    machine = results.get("machine", {})
+    machine = results["machine"]
     parts = [str(machine.get("processor", "processor not recorded"))]
-    if "cores" in machine:
-        parts.append(f"{machine['cores']} cores")
-    if "load_when_it_began" in machine:
-        parts.append(f"load {machine['load_when_it_began']} when it began")
-    if "commit" in machine:
-        parts.append(f"commit {machine['commit']}")
+    facts = {"cores": "{} cores", "threads": "threads: {}", "commit": "commit {}"}
+    facts["load_when_it_began"] = "load {} when it began"
+    parts += [text.format(machine[name]) for name, text in facts.items() if name in machine]
     command = f"; `{results['command'].strip()}`" if "command" in results else ""
     return f"{', '.join(parts)}{command}."
 
@@ -211,21 +195,12 @@ def short_table(results: dict[str, Any] | None) -> str:
 # ---- all benches -------------------------------------------------------------------------------
 
 
-def any_tables(results: dict[str, Any]) -> str:
-    """Give the tables of a results file without a layout of its own."""
-    tables = results.get("tables")
-    if tables is None:
-        rows = results["rows"]
-        columns = list(dict.fromkeys(name for row in rows for name in row))
-        tables = [{"columns": columns, "rows": [[r.get(c, "") for c in columns] for r in rows]}]
-    parts = []
-    for table in tables:
-        if "title" in table:
-            parts.append(f"#### {table['title']}")
-        parts.append(markdown(table["columns"], [map(figure, row) for row in table["rows"]]))
-        if "note" in table:
-            parts.append(table["note"])
-    return "\n\n".join(parts)
+LAYOUTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "cosine_topk": cosine_topk,
+    "threshold_sweep": stage_tables.threshold_sweep,
+    "polarization_axis": stage_tables.polarization_axis,
+    "biasdef_select": stage_tables.biasdef_select,
+}
 
 
 def page(found: dict[str, dict[str, Any] | None]) -> str:
@@ -237,7 +212,7 @@ def page(found: dict[str, dict[str, Any] | None]) -> str:
             parts.append(f"`bench/results/{name}.json` is missing: nothing was measured yet.")
             continue
         parts.append(where(results))
-        parts.append(cosine_topk(results) if name == "cosine_topk" else any_tables(results))
+        parts.append(LAYOUTS[name](results))
     return "\n\n".join(parts)
 
 

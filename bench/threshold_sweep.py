@@ -46,6 +46,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 import reference  # noqa: E402
 import reference_sweep  # noqa: E402
 from epibias import _core  # noqa: E402
+from machine import facts  # noqa: E402
 
 RESULTS = ROOT / "bench" / "results" / "threshold_sweep.json"
 N_THRESHOLDS, N_POINTS, KAPPA = 100, 1000, 0.025
@@ -319,8 +320,8 @@ def main() -> None:
     options = parser.parse_args()
     _core.set_n_threads(1)
     results: dict[str, Any] = {
-        "machine": {"processor": platform.machine(), "processors": os.cpu_count(),
-                    "python": platform.python_version(), "numpy": np.__version__},
+        "command": "python bench/threshold_sweep.py " + " ".join(sys.argv[1:]),
+        "machine": facts() | {"threads": 1, "numpy": np.__version__},
         "sweeps": [], "permutations": [], "binned_milliseconds": [],
     }  # fmt: skip
     levels = options.levels.split(",") if options.levels else _core.simd_levels()[-1:]

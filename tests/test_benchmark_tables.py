@@ -70,27 +70,89 @@ def test_peers_are_multiples_of_ours_and_a_dash_where_none_ran(tables):
     )
 
 
-def test_a_missing_file_is_said_to_be_missing(tables, tmp_path):
-    (tmp_path / "threshold_sweep.json").write_text(
-        json.dumps(
-            {"machine": {}, "rows": [{"n": 20, "us": 0.78123}, {"n": 1e5, "note": "binned"}]}
-        )
+SWEEPS = {
+    "machine": {"processor": "p", "threads": 1},
+    "sweeps": [
+        {
+            "n": 20,
+            "level": "avx512",
+            "errors": {"float32": 1.2e-6, "scipy": 3e-5},
+            "microseconds": {"float64": 1.2, "float32": 0.8, "scipy": 40000.0},
+            "floor": {"microseconds": 0.5, "share_reached": 0.625},
+        },
+        {
+            "n": 1000,
+            "level": "avx2",
+            "errors": {"float32": 0.0},
+            "microseconds": {"float64": 90.0, "float32": 60.0},
+        },
+    ],
+    "permutations": [{"level": "avx512", "clean": {"199": 50.0}, "leaning": {"199": 51.25}}],
+    "binned_milliseconds": [{"level": "avx512", "100000": 1.25}],
+}
+AXES = {
+    "machine": {},
+    "cases": [
+        {
+            "case": "8 x 384, planted",
+            "contenders": {
+                "epibias avx2": {
+                    "cpu_ms": 2.0,
+                    "wall_ms": 2.5,
+                    "cpu_ratio": 1.0,
+                    "error": {"angle": 1e-8, "explained": 0.0, "relative_gap": 1e-15},
+                },
+                "numpy": {"cpu_ms": 9.0, "wall_ms": 9.5, "cpu_ratio": 4.5, "error": {}},
+            },
+        }
+    ],
+}
+SELECTIONS = {
+    "machine": {},
+    "goal": {"n_queries": 1, "pool": 20, "dim": 768, "wall_p99_us": 100.0},
+    "cases": [
+        {
+            "n_queries": 1,
+            "pool": 20,
+            "dim": 768,
+            "fused": {"wall_p50_us": 40, "wall_p95_us": 50, "wall_p99_us": 60, "cpu_least_us": 38},
+            "general": {"wall_p50_us": 90.5},
+            "ratio_general": 2.25,
+            "ratio_staged": 9.0,
+            "split_cpu_us": {"rank": 20.0, "sweep": 2.0},
+        }
+    ],
+}
+
+
+def test_each_bench_has_its_tables(tables):
+    page = tables.page(
+        {"threshold_sweep": SWEEPS, "polarization_axis": AXES, "biasdef_select": SELECTIONS}
     )
-    found = tables.read(tmp_path)
-    page = tables.page(found)
+    for line in (
+        "p, threads: 1.",
+        "| 20 | avx512 | 0.8 | × 1.5 | × 50,000 | 0.5 | 62% |",
+        "| 1,000 | avx2 | 60 | × 1.5 | – | – | – |",
+        "| 20 | avx512 | 1.20e-06 | 3.00e-05 |",
+        "| 1,000 | avx2 | 0 | – |",
+        "| avx512 | leaning | 51.2 |",
+        "| level | n = 100,000 |",
+        "#### 8 x 384, planted",
+        "| epibias avx2 | 2 | 2.5 | × 1 | 1.00e-08 | 1.00e-15 |",
+        "| numpy | 9 | 9.5 | × 4.5 | – | – |",
+        "| 768 | 20 | 1 | 40 | 50 | 60 | 38 | 90.5 | × 2.25 | × 9 | 20 | 2 |",
+        "Goal: p99 of at most 100 µs for 1 query, 20 candidates, dim 768.",
+    ):
+        assert line in page, line
+
+
+def test_a_missing_file_is_said_to_be_missing(tables, tmp_path):
+    (tmp_path / "threshold_sweep.json").write_text(json.dumps(SWEEPS))
+    page = tables.page(tables.read(tmp_path))
     for name in ("cosine_topk", "polarization_axis", "biasdef_select"):
         assert f"`bench/results/{name}.json` is missing: nothing was measured yet." in page
     assert "threshold_sweep.json` is missing" not in page
-    assert "| n | us | note |" in page
-    assert "| 20 | 0.781 |  |" in page
-    assert "| 100,000 |  | binned |" in page
     assert "is missing: nothing was measured yet." in tables.short_table(None)
-
-
-def test_tables_with_titles_and_notes_are_printed_with_them(tables):
-    table = {"title": "One query", "columns": ["who", "ms"], "rows": [["a", 1234.5]], "note": "x."}
-    page = tables.page({"biasdef_select": {"machine": {}, "tables": [table]}})
-    assert "#### One query\n\n| who | ms |\n| --- | --- |\n| a | 1,234 |\n\nx." in page
 
 
 def test_a_page_without_markers_is_refused(tables, tmp_path):
