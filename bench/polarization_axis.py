@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import sys
 import time
@@ -43,6 +42,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import reference  # noqa: E402
 from epibias import PolarizationAxis, _core, kernels  # noqa: E402
+from machine import facts  # noqa: E402
 
 ANGLE, EIGENVALUES = 1e-5, 1e-10
 RESULTS = Path(__file__).parent / "results" / "polarization_axis.json"
@@ -301,12 +301,9 @@ def main() -> None:
     warnings.simplefilter("ignore")  # random anchors carry no stance, and are told so
     _core.set_n_threads(options.threads)
     levels = options.levels.split(",") if options.levels else _core.simd_levels()[-1:]
-    machine = {
-        "processor": platform.processor() or platform.machine(),
-        "n_processors": os.cpu_count(),
+    machine = facts() | {
         "threads": options.threads,
         "rounds": options.rounds,
-        "simd_levels": levels,
         "packages": versions(),
     }
     print(json.dumps(machine))
@@ -314,8 +311,10 @@ def main() -> None:
     lines += compare_topics(levels, options.one, ("planted",))
     lines += compare_topics(levels, options.many, ("falling", "planted"))
     if options.json is not None:
+        command = "python bench/polarization_axis.py " + " ".join(sys.argv[1:])
         path = Path(options.json) if options.json else RESULTS
-        path.write_text(json.dumps({"machine": machine, "cases": lines}, indent=1) + "\n")
+        results = {"command": command, "machine": machine, "cases": lines}
+        path.write_text(json.dumps(results, indent=1) + "\n")
         print(f"wrote {path.name}")
 
 
