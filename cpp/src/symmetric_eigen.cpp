@@ -262,7 +262,7 @@ void inverse_iteration(const Tridiagonal& t, double value, double bound, const d
 
 }  // namespace
 
-LeadingEigenvalues leading_eigenpair_jacobi(double* matrix, std::int64_t n, double* vector) {
+LeadingEigenvalues leading_eigenpair_jacobi(const double* matrix, std::int64_t n, double* vector) {
     constexpr std::int64_t kLanes = kernels::kEigenLanes;
     AlignedBuffer matrix_buffer, vector_buffer, rotations;
     double* matrices = matrix_buffer.get(n * n * kLanes);

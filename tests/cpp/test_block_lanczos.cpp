@@ -73,7 +73,7 @@ TEST_CASE("block Lanczos: a double leading eigenvalue is seen twice") {
     const Found twice = of_diagonal(values, 100, false);
     REQUIRE(twice.found);
     CHECK(std::abs(twice.eigenvalues.second - 2) <= 1e-12);
-    for (int i = 0; i < 9; ++i) values[static_cast<std::size_t>(20 + i)] = 2;
+    for (std::size_t i = 20; i < 29; ++i) values[i] = 2;
     const Found often = of_diagonal(values, 100, false);
     REQUIRE(often.found);
     CHECK(std::abs(often.eigenvalues.second - 2) <= 1e-12);

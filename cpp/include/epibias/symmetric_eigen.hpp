@@ -38,8 +38,8 @@ LeadingEigenvalues leading_eigenpair(double* matrix, std::int64_t n, double* vec
 void leading_eigenpairs_tridiagonal(double* matrix, std::int64_t n, std::int64_t n_values,
                                     std::int64_t n_vectors, double* values, double* vectors);
 
-// The two methods by themselves, for tests. n >= 1.
-LeadingEigenvalues leading_eigenpair_jacobi(double* matrix, std::int64_t n, double* vector);
+// The two methods by themselves, for tests. n >= 1. Jacobi leaves the matrix as it is.
+LeadingEigenvalues leading_eigenpair_jacobi(const double* matrix, std::int64_t n, double* vector);
 LeadingEigenvalues leading_eigenpair_tridiagonal(double* matrix, std::int64_t n, double* vector);
 
 }  // namespace epibias

@@ -15,10 +15,11 @@ namespace {
 // are exact, so that it does not matter that it fuses them with the sums.
 double squared_norm(const float* row, std::int64_t dim) {
     Lanes sums[4] = {broadcast(0.0), broadcast(0.0), broadcast(0.0), broadcast(0.0)};
+    constexpr std::int64_t kWidth = kLanes;
     std::int64_t column = 0;
-    for (; column + 4 * kLanes <= dim; column += 4 * kLanes) {
-        for (int part = 0; part < 4; ++part) {
-            const Lanes values = load_floats(row + column + part * kLanes);
+    for (; column + 4 * kWidth <= dim; column += 4 * kWidth) {
+        for (std::int64_t part = 0; part < 4; ++part) {
+            const Lanes values = load_floats(row + column + part * kWidth);
             sums[part] = sums[part] + values * values;
         }
     }

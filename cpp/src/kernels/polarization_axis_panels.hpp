@@ -197,7 +197,7 @@ EPIBIAS_INLINE void transpose(RegisterDoubles (&square)[kRegisterLanes]) {
     constexpr int kHalf = kRegisterLanes / 2;
     for (int round = 1; round < kRegisterLanes; round *= 2) {
         RegisterDoubles zipped[kRegisterLanes];
-        for (int i = 0; i < kHalf; ++i) {
+        for (std::int64_t i = 0; i < kHalf; ++i) {
             const RegisterDoubles low = square[i];
             const RegisterDoubles high = square[i + kHalf];
 #if defined(__AVX512F__)
@@ -281,18 +281,18 @@ EPIBIAS_INLINE void product_tile(const double* p_values, const double* q_values,
     }
     for (std::int64_t term = 0; term < n_terms; ++term) {
         Lanes others[kBlocks];
-        for (int block = 0; block < kBlocks; ++block) {
+        for (std::int64_t block = 0; block < kBlocks; ++block) {
             others[block] = load(q_values + block * (kPanelTerms * kLanes) + term * kLanes);
         }
         for (int row = 0; row < kTileRows; ++row) {
             const Lanes value = broadcast(p_values[term * kLanes + row]);
-            for (int block = 0; block < kBlocks; ++block) {
+            for (std::int64_t block = 0; block < kBlocks; ++block) {
                 tile[row][block] = tile[row][block] + value * others[block];
             }
         }
     }
     for (int row = 0; row < kTileRows; ++row) {
-        for (int block = 0; block < kBlocks; ++block) {
+        for (std::int64_t block = 0; block < kBlocks; ++block) {
             double* place = products + row * stride + block * kLanes;
             store(place, load(static_cast<const double*>(place)) + tile[row][block]);
         }
@@ -304,8 +304,9 @@ void add_products(const double* panel, std::int64_t n_terms, std::int64_t first,
     for (std::int64_t p = first; p < end; p += kTileRows) {
         const double* p_values = panel + p / kLanes * (kPanelTerms * kLanes) + p % kLanes;
         const std::int64_t q_end = p / kLanes * kLanes + kLanes;
+        constexpr std::int64_t kTileColumns = std::int64_t{kTileBlocks} * kLanes;
         std::int64_t q = 0;
-        for (; q + kTileBlocks * kLanes <= q_end; q += kTileBlocks * kLanes) {
+        for (; q + kTileColumns <= q_end; q += kTileColumns) {
             product_tile<kTileBlocks>(p_values, panel + q * kPanelTerms, n_terms,
                                       products + p * stride + q, stride);
         }

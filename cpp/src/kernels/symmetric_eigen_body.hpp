@@ -15,6 +15,7 @@ namespace epibias::kernels::EPIBIAS_LEVEL {
 namespace {
 
 static_assert(kEigenLanes == kLanes);
+constexpr std::int64_t kRotationValues = 2 * kEigenLanes;  // cosine and sine
 
 EPIBIAS_INLINE RegisterDoubles where_greater(RegisterDoubles left, RegisterDoubles right,
                                              RegisterDoubles yes, RegisterDoubles no) {
@@ -160,14 +161,14 @@ void jacobi(double* matrices, std::int64_t n, double* rotations, double* vectors
                 const IndexPair pair = match(n_players, round, number);
                 if (pair.high == n) continue;
                 make_rotation(matrices, n, pair, nothing, rotation, active);
-                rotation += 2 * kLanes;
+                rotation += kRotationValues;
             }
             const double* made = first_rotation;
             for (std::int64_t number = 0; number < n_players / 2; ++number) {
                 const IndexPair pair = match(n_players, round, number);
                 if (pair.high == n) continue;
                 apply_rotation(matrices, n, pair, made);
-                made += 2 * kLanes;
+                made += kRotationValues;
             }
         }
         turned = any_lane(active);
@@ -178,7 +179,7 @@ void jacobi(double* matrices, std::int64_t n, double* rotations, double* vectors
             for (std::int64_t number = n_players / 2; number-- > 0;) {
                 const IndexPair pair = match(n_players, round, number);
                 if (pair.high == n) continue;
-                rotation -= 2 * kLanes;
+                rotation -= kRotationValues;
                 const Lanes cosine = load(static_cast<const double*>(rotation));
                 const Lanes sine = load(static_cast<const double*>(rotation + kLanes));
                 double* p_place = vectors + pair.low * kLanes;
