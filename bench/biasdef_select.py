@@ -55,18 +55,23 @@ Case = tuple[np.ndarray, np.ndarray, PolarizationAxis]
 def make_case(n_queries: int, n: int, dim: int) -> Case:
     """Candidates near their query, a fifth of them one-sided and nearer; and a labelled axis."""
     rng = np.random.default_rng(dim + n)
-    direction = rng.standard_normal(dim) / np.sqrt(dim)
-    queries = rng.standard_normal((n_queries, dim)) / np.sqrt(dim)
-    noise = rng.standard_normal((n_queries, n, dim)) / np.sqrt(dim)
-    weight = rng.uniform(0.3, 1.0, (n_queries, n, 1))
-    candidates = weight * queries[:, None] + noise
-    candidates[:, : n // 5] = 1.2 * queries[:, None] + 0.7 * noise[:, : n // 5] + direction
-    stances = np.resize([1.0, -1.0], 8)
-    anchors = 0.5 * stances[:, None] * direction + rng.standard_normal((8, dim)) / np.sqrt(dim)
+
+    def normal(*shape: int) -> np.ndarray:
+        return rng.standard_normal((*shape, dim), np.float32) / np.float32(np.sqrt(dim))
+
+    direction, queries, candidates = normal(), normal(n_queries), normal(n_queries, n)
+    one_sided = slice(n // 5)
+    candidates[:, one_sided] *= np.float32(0.7)
+    weight = rng.uniform(0.3, 1.0, (n_queries, n, 1)).astype(np.float32)
+    weight[:, one_sided] = 1.2
+    candidates += weight * queries[:, None]
+    candidates[:, one_sided] += direction
+    stances = np.resize(np.array([1.0, -1.0], np.float32), 8)
+    anchors = 0.5 * stances[:, None] * direction + normal(8)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ValidityWarning)
-        axis = PolarizationAxis.fit(anchors.astype(np.float32), stances, "mean_difference")
-    return queries.astype(np.float32), candidates.astype(np.float32), axis
+        axis = PolarizationAxis.fit(anchors, stances, "mean_difference")
+    return queries, candidates, axis
 
 
 def staged(

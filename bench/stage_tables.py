@@ -111,12 +111,14 @@ def biasdef_select(results: Results) -> str:
         lines.append(
             [case["dim"], case["pool"], figure(case["n_queries"])]
             + [figure(fused[f"wall_p{p}_us"]) for p in (50, 95, 99)]
-            + [figure(fused["cpu_least_us"]), figure(general["wall_p50_us"])]
-            + [f"× {figure(case[f'ratio_{way}'])}" for way in ("general", "staged")]
+            + [figure(fused[name]) for name in ("wall_p99_quietest_us", "cpu_p50_us")]
+            + [figure(general["wall_p50_us"])]
+            + [f"× {figure(case[f'ratio_{way}'])}" for way in ("float32", "general", "staged")]
             + [figure(case["split_cpu_us"].get(stage, NOT_RUN)) for stage in stages]
         )
-    head = ["dim", "pool", "queries", "p50, µs", "p95", "p99", "CPU, least", "general, p50"]
-    table = markdown([*head, "general", "staged", *stages], lines)
+    head = ["dim", "pool", "queries", "p50, µs", "p95", "p99", "quietest p99", "CPU, p50"]
+    ways = ["general, p50", "float32", "general", "staged"]
+    table = markdown([*head, *ways, *stages], lines)
     goal = results.get("goal")
     if goal:
         where = f"{goal['n_queries']} query, {goal['pool']} candidates, dim {goal['dim']}"

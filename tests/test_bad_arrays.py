@@ -216,5 +216,5 @@ def test_results_cannot_be_written_to():
     sides = side_densities(rows()[0], rows()[1], 0.0)
     arrays = [one for result in (found, sweep, printed, sides) for one in vars(result).values()]
     arrays = [one for one in arrays if isinstance(one, np.ndarray)]
-    assert len(arrays) == 2 + 5 + 4 + 3
+    assert len(arrays) == 2 + 6 + 5 + 3
     assert not [one for one in arrays if one.flags.writeable]
