@@ -14,10 +14,10 @@ constexpr std::int64_t kCells = 1024;
 constexpr int kSums = 4;  // enough for additions not to wait for each other
 
 template <typename Cell>
-float run(std::int64_t n_rounds, const Cell& cell) {
+float run(std::int64_t n_rounds, float sign, const Cell& cell) {
     std::vector<float> values(kCells);
     for (std::int64_t i = 0; i < kCells; ++i) {
-        values[static_cast<std::size_t>(i)] = 0.5F + 0.01F * static_cast<float>(i % 700);
+        values[static_cast<std::size_t>(i)] = sign * (0.5F + 0.01F * static_cast<float>(i % 700));
     }
     level::Floats sums[kSums] = {};
     for (std::int64_t round = 0; round < n_rounds; ++round) {
@@ -40,12 +40,13 @@ std::int64_t cells_a_round() {
     return kCells;
 }
 float exponentials(std::int64_t n_rounds) {
-    return run(n_rounds, [](level::Floats q)
-                             __attribute__((always_inline)) { return level::exp2_of_minus(q); });
+    return run(n_rounds, -1, [](level::Floats t) __attribute__((always_inline)) {
+        return level::float_exp2_of_negative(t);
+    });
 }
 float logarithms(std::int64_t n_rounds) {
     const auto right = level::all_floats(3.0F), added = level::all_floats(0.5F);
-    return run(n_rounds, [&](level::Floats left) __attribute__((always_inline)) {
+    return run(n_rounds, 1, [&](level::Floats left) __attribute__((always_inline)) {
         return level::log2_of_ratio(left, right, added);
     });
 }

@@ -54,7 +54,7 @@ void BinnedQuery::list_splits() {
 }
 
 void BinnedQuery::set_taps() {
-    const double step = (query_.high - query_.low) / static_cast<double>(query_.n_grid - 1);
+    const double step = query_.step;
     // Linear binning spreads a candidate by step^2 / 6 already, on average.
     const double h_squared = query_.bandwidth * query_.bandwidth;
     const double variance = std::max(h_squared - step * step / 6, h_squared / 4);

@@ -26,7 +26,7 @@ double reach_of(const Query& query, const ThresholdSweepOptions& options) {
 }
 
 double scaled_step(const Query& query) {
-    return (query.high - query.low) / static_cast<double>(query.n_grid - 1) * kernel_scale(query);
+    return query.step * query.scale;
 }
 
 // ---- weights -------------------------------------------------------------------------------
@@ -59,6 +59,12 @@ void set_weights_by_number(const Query& query, const ThresholdSweepOptions& opti
 
 kernels::TileSplits choose_weights(const std::vector<std::int32_t>& n_left,
                                    Float32Scratch& scratch) {
+    const auto n_splits = static_cast<std::int64_t>(n_left.size());
+    if (n_left.back() - n_left.front() + 1 == n_splits) {  // no ties: as they lie in the table
+        const std::int32_t first = n_left.front();
+        return {n_left.data(), scratch.left_log2_of.data() + first,
+                scratch.right_log2_of.data() + first, n_splits, false};
+    }
     scratch.left_log2.resize(n_left.size());
     scratch.right_log2.resize(n_left.size());
     for (std::size_t split = 0; split < n_left.size(); ++split) {
@@ -66,8 +72,7 @@ kernels::TileSplits choose_weights(const std::vector<std::int32_t>& n_left,
         scratch.left_log2[split] = scratch.left_log2_of[m];
         scratch.right_log2[split] = scratch.right_log2_of[m];
     }
-    return {n_left.data(), scratch.left_log2.data(), scratch.right_log2.data(),
-            static_cast<std::int64_t>(n_left.size())};
+    return {n_left.data(), scratch.left_log2.data(), scratch.right_log2.data(), n_splits, false};
 }
 
 // ---- tiles ---------------------------------------------------------------------------------
@@ -80,7 +85,7 @@ struct GridTile {
 
 template <typename Run>
 void for_each_tile(const Query& query, int lanes, const Run& run) {
-    const double step = (query.high - query.low) / static_cast<double>(query.n_grid - 1);
+    const double step = query.step;
     const std::int64_t n_blocks = query.n_grid / lanes;
     for (std::int64_t first = 0; first < n_blocks; first += most_blocks(query)) {
         const auto size = std::min<std::int64_t>(most_blocks(query), n_blocks - first);
@@ -90,19 +95,12 @@ void for_each_tile(const Query& query, int lanes, const Run& run) {
     }
 }
 
-float* cleared_sums(std::size_t n_splits, int lanes, Float32Scratch& scratch) {
-    const auto size = static_cast<std::int64_t>(n_splits) * lanes;
-    float* sums = scratch.sums.get(size);
-    std::fill_n(sums, size, 0.0F);
-    return sums;
-}
-
 // scratch.float32.places: the candidates whose kernels reach each block of `lanes` points, block
 // after block, ascending; scratch.float32.first_listed [n_blocks + 1] says where each begins.
 void list_candidates(const Query& query, const ThresholdSweepOptions& options, int lanes,
                      Scratch& scratch) {
     const auto n_blocks = static_cast<std::int32_t>(query.n_grid / lanes);
-    const double width = (query.high - query.low) / static_cast<double>(query.n_grid - 1) * lanes;
+    const double width = query.step * lanes;
     const double reach = reach_of(query, options) * query.bandwidth;
     const double blocks_a_unit = 1 / width;
     struct Range {
@@ -138,7 +136,7 @@ void list_candidates(const Query& query, const ThresholdSweepOptions& options, i
 
 void scale_scores(const GridTile& tile, const Query& query, std::span<const std::int32_t> places,
                   Scratch& scratch) {
-    const double scale = kernel_scale(query);
+    const double scale = query.scale;
     if (places.empty()) {
         scratch.float32.scores.resize(scratch.sorted_scores.size());
         for (std::size_t i = 0; i < scratch.sorted_scores.size(); ++i) {
@@ -165,7 +163,7 @@ void fold_divergences(const kernels::SweepFloat32Kernels& table, const Query& qu
     scratch.totals.resize(n_left.size());
     scratch.divergences.resize(n_left.size());
     table.fold(sums, static_cast<std::int64_t>(n_left.size()), scratch.totals.data());
-    const double share = grid_share(query) * std::numbers::ln2;
+    const double share = query.share * std::numbers::ln2;
     for (std::size_t split = 0; split < n_left.size(); ++split) {
         scratch.divergences[split] = static_cast<double>(scratch.totals[split]) * share *
                                      scratch.divisor_of[static_cast<std::size_t>(n_left[split])];
@@ -193,8 +191,8 @@ void evaluate_float32(const kernels::SweepFloat32Kernels& table, const Query& qu
                       Scratch& scratch) {
     Float32Scratch& own = scratch.float32;
     set_weights_by_number(query, options, own);
-    const kernels::TileSplits splits = choose_weights(n_left, own);
-    float* sums = cleared_sums(n_left.size(), table.lanes, own);
+    kernels::TileSplits splits = choose_weights(n_left, own);
+    float* sums = own.sums.get(splits.n_splits * table.lanes);
     const bool windowed = most_blocks(query) == 1;
     if (windowed) list_candidates(query, options, table.lanes, scratch);
     const std::int64_t width = std::int64_t{most_blocks(query)} * table.lanes;
@@ -218,6 +216,7 @@ void evaluate_float32(const kernels::SweepFloat32Kernels& table, const Query& qu
                                      n_rows,  grid_tile.n_blocks};
         add_terms_of(table, options.criterion)(tile, splits, static_cast<float>(options.kappa),
                                                sums);
+        splits.accumulate = true;
     });
     fold_divergences(table, query, sums, n_left, own);
 }
@@ -261,11 +260,11 @@ ShuffledQuery::ShuffledQuery(const kernels::SweepFloat32Kernels& table, const Qu
 void ShuffledQuery::sum_tiles(const std::vector<std::int32_t>& order,
                               const std::vector<std::int32_t>& n_left, bool rough) {
     Float32Scratch& own = scratch_.float32;
-    const kernels::TileSplits splits =
+    kernels::TileSplits splits =
         rough ? kernels::TileSplits{n_left.data(), nullptr, nullptr,
-                                    static_cast<std::int64_t>(n_left.size())}
+                                    static_cast<std::int64_t>(n_left.size()), false}
               : choose_weights(n_left, own);
-    float* sums = cleared_sums(n_left.size(), table_.lanes, own);
+    float* sums = own.sums.get(splits.n_splits * table_.lanes);
     const float* rows = own.rows.get(query_.n * query_.n_grid);
     const float* totals = own.row_totals.get(query_.n_grid);
     const std::int64_t width = std::int64_t{most_blocks(query_)} * table_.lanes;
@@ -276,10 +275,14 @@ void ShuffledQuery::sum_tiles(const std::vector<std::int32_t>& order,
         kernels::TileRows tile{
             rows + first * query_.n, totals + first, order.data(), nullptr, query_.n,
             grid_tile.n_blocks};
-        if (rough) return table_.add_rough_kl(tile, splits, kappa, sums);
-        table_.sum_suffixes(tile, suffixes);
-        tile.suffixes = suffixes;
-        add_terms_of(table_, options_.criterion)(tile, splits, kappa, sums);
+        if (rough) {
+            table_.add_rough_kl(tile, splits, kappa, sums);
+        } else {
+            table_.sum_suffixes(tile, suffixes);
+            tile.suffixes = suffixes;
+            add_terms_of(table_, options_.criterion)(tile, splits, kappa, sums);
+        }
+        splits.accumulate = true;
     });
     fold_divergences(table_, query_, sums, n_left, own);
 }

@@ -24,7 +24,7 @@ AddTerms add_terms_of(const kernels::ThresholdSweepKernels& table, SweepCriterio
 void set_weights(const Query& query, const ThresholdSweepOptions& options, SplitSet& set) {
     const bool kl = options.criterion == SweepCriterion::kKullbackLeibler;
     const auto n = static_cast<double>(query.n);
-    const double share = grid_share(query);
+    const double share = query.share;
     const std::size_t n_splits = set.n_left.size();
     set.left_weight.resize(n_splits);
     set.right_weight.resize(n_splits);
@@ -43,7 +43,7 @@ const double* all_kernel_rows(const kernels::ThresholdSweepKernels& table, Query
     double* rows = scratch.rows.get(query.n * query.n_grid);
     for (std::int64_t first = 0; first < query.n_grid; first += kBlock) {
         table.kernel_rows(scratch.grid.data() + first, scratch.sorted_scores.data(), query.n,
-                          kernel_scale(query), rows + first * query.n);
+                          query.scale, rows + first * query.n);
     }
     return rows;
 }
@@ -60,7 +60,7 @@ void evaluate_splits(const kernels::ThresholdSweepKernels& table, AddTerms add_t
     for (std::int64_t first = 0; first < query.n_grid; first += kBlock) {
         if (rows == nullptr) {
             table.kernel_rows(scratch.grid.data() + first, scratch.sorted_scores.data(), query.n,
-                              kernel_scale(query), block_rows);
+                              query.scale, block_rows);
         }
         const double* current = rows == nullptr ? block_rows : rows + first * query.n;
         add_terms(splits, current, parameter, suffixes, sums);

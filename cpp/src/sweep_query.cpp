@@ -94,9 +94,10 @@ double inverse_fifth_root(double n) {
 
 void place_ranked(const kernels::SweepFloat32Kernels& table, Scratch& scratch) {
     const std::size_t n = scratch.similarities.size();
-    std::array<std::int32_t, kernels::kMostRanked> keys{};
+    std::array<std::int32_t, kernels::kMostRanked> keys;
     std::array<std::int32_t, kernels::kMostRanked> ranks;
     for (std::size_t i = 0; i < n; ++i) keys[i] = signed_key(scratch.similarities[i]);
+    for (std::size_t i = n; i % kernels::kRankedTogether != 0; ++i) keys[i] = 0;
     table.rank(keys.data(), static_cast<std::int64_t>(n), ranks.data());
     std::array<std::uint8_t, kernels::kMostRanked> n_placed{};  // of those that share a rank
     for (std::size_t i = 0; i < n; ++i) {
@@ -177,8 +178,10 @@ bool read_query(MatrixView<const float> similarities, MatrixView<const float> sc
         query.n_grid = std::max(kMinGridPoints, static_cast<std::int64_t>(wanted));
     }
     // The arithmetic of numpy's linspace (fill_grid), so that the oracle stands on the same grid.
-    const double step = range / static_cast<double>(query.n_grid - 1);
-    query.grid_step = (step + query.low) - query.low;
+    query.step = range / static_cast<double>(query.n_grid - 1);
+    query.grid_step = (query.step + query.low) - query.low;
+    query.scale = std::sqrt(0.5 * std::numbers::log2e) / h;
+    query.share = query.grid_step / (h * std::sqrt(2 * std::numbers::pi));
     return true;
 }
 
@@ -194,19 +197,10 @@ const std::vector<std::int32_t>& identity_of(std::int64_t n, Scratch& scratch) {
 void fill_grid(Query& query, Scratch& scratch) {
     if (query.grid_filled) return;
     query.grid_filled = true;
-    const double step = (query.high - query.low) / static_cast<double>(query.n_grid - 1);
     for (std::int64_t g = 0; g < query.n_grid; ++g) {
-        scratch.grid[static_cast<std::size_t>(g)] = static_cast<double>(g) * step + query.low;
+        scratch.grid[static_cast<std::size_t>(g)] = static_cast<double>(g) * query.step + query.low;
     }
     scratch.grid[static_cast<std::size_t>(query.n_grid - 1)] = query.high;
-}
-
-double kernel_scale(const Query& query) {
-    return std::sqrt(0.5 * std::numbers::log2e) / query.bandwidth;
-}
-
-double grid_share(const Query& query) {
-    return query.grid_step / (query.bandwidth * std::sqrt(2 * std::numbers::pi));
 }
 
 }  // namespace epibias::sweep

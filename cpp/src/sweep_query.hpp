@@ -80,7 +80,9 @@ struct Query {
     double bandwidth = 0;
     double low = 0, high = 0;  // of the grid
     std::int64_t n_grid = 0;
-    double grid_step = 0;
+    double step = 0, grid_step = 0;  // the second as the rounded grid has it
+    double scale = 0;                // sqrt(log2(e) / 2) / h: the kernel is 2^-(scale (grid - y))^2
+    double share = 0;                // weight of one cell: grid_step / (h sqrt(2 pi))
     bool grid_filled = false;
 };
 
@@ -98,10 +100,5 @@ void sort_by_similarity(const kernels::SweepFloat32Kernels& table, Scratch& scra
 
 // scratch.grid, once a query.
 void fill_grid(Query& query, Scratch& scratch);
-
-// sqrt(log2(e) / 2) / h: the kernel is 2^-(scale (grid - y))^2.
-[[nodiscard]] double kernel_scale(const Query& query);
-// Weight of one cell: step / (h sqrt(2 pi)).
-[[nodiscard]] double grid_share(const Query& query);
 
 }  // namespace epibias::sweep

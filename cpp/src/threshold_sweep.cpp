@@ -34,13 +34,14 @@ struct Task {
     // scratch.splits.n_left: the distinct splits from `first` to `last`.
     void list_splits(std::int64_t first, std::int64_t last) const {
         std::vector<std::int32_t>& n_left = scratch.splits.n_left;
-        n_left.clear();
+        n_left.resize(first <= last ? static_cast<std::size_t>(last - first) + 1 : 0);
+        std::size_t n_listed = 0;  // written in any case, counted where distinct: no branch
         for (std::int64_t m = first; m <= last; ++m) {
             const auto place = static_cast<std::size_t>(m);
-            if (scratch.sorted_similarities[place - 1] < scratch.sorted_similarities[place]) {
-                n_left.push_back(static_cast<std::int32_t>(m));
-            }
+            n_left[n_listed] = static_cast<std::int32_t>(m);
+            n_listed += scratch.sorted_similarities[place - 1] < scratch.sorted_similarities[place];
         }
+        n_left.resize(n_listed);
     }
 
     void evaluate(SplitSet& set) const {

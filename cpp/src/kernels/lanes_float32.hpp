@@ -83,13 +83,36 @@ EPIBIAS_INLINE Floats quotient(Floats numerator, Floats denominator) {
 #endif
 }
 
-EPIBIAS_INLINE Floats smaller(Floats left, Floats right) {
+EPIBIAS_INLINE Floats minus_square(Floats u) {
 #if defined(__AVX512F__)
-    return _mm512_min_ps(left, right);
+    return _mm512_fnmadd_ps(u, u, Floats{});
 #elif defined(__AVX2__)
-    return _mm256_min_ps(left, right);
+    return _mm256_fnmadd_ps(u, u, Floats{});
 #else
-    return left < right ? left : right;
+    return -u * u;
+#endif
+}
+
+EPIBIAS_INLINE Floats larger(Floats left, Floats right) {
+#if defined(__AVX512F__)
+    return _mm512_max_ps(left, right);
+#elif defined(__AVX2__)
+    return _mm256_max_ps(left, right);
+#else
+    return left > right ? left : right;
+#endif
+}
+
+// counts[i] + 1 where left[i] < right[i].
+EPIBIAS_INLINE FloatBits count_smaller(FloatBits counts, FloatBits left, FloatBits right) {
+#if defined(__AVX512F__)
+    const auto wide = reinterpret_cast<__m512i>(counts);
+    const __mmask16 smaller =
+        _mm512_cmplt_epi32_mask(reinterpret_cast<__m512i>(left), reinterpret_cast<__m512i>(right));
+    return reinterpret_cast<FloatBits>(
+        _mm512_mask_add_epi32(wide, smaller, wide, _mm512_set1_epi32(1)));
+#else
+    return counts - (left < right);
 #endif
 }
 
@@ -108,22 +131,31 @@ EPIBIAS_INLINE float sum_of_floats(Floats values) {
 
 // ---- elementary functions ------------------------------------------------------------------
 
-// 2^-q for q >= 0; from 100 on it stays at 2^-100. Relative error <= 2.5e-7 (measured in
+// 2^t for t <= 0; from -100 on it stays at 2^-100. Relative error <= 2.5e-7 (measured in
 // test_sweep_float32.cpp): rounding plus 7.5e-8 of the minimax polynomial on [-1/2, 1/2].
-EPIBIAS_INLINE Floats exp2_of_minus(Floats q) {
-    q = smaller(q, all_floats(100.0F));
-    // Subtracting from 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
+EPIBIAS_INLINE Floats float_exp2_of_negative(Floats t) {
+    t = larger(t, all_floats(-100.0F));
+#if defined(__AVX512F__)
+    const Floats whole = _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT);
+#else
+    // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
     const Floats rounder = all_floats(0x1.8p23F);
-    const Floats shifted = rounder - q;
-    const Floats g = q + (shifted - rounder);  // exact, in [-1/2, 1/2]; the result is 2^-g 2^n
-    Floats p = all_floats(-0x1.5c08e6p-10F);
-    p = fused(p, g, all_floats(0x1.3d0c52p-7F));
-    p = fused(p, g, all_floats(-0x1.c6b6e4p-5F));
-    p = fused(p, g, all_floats(0x1.ebf918p-3F));
+    const Floats shifted = t + rounder;
+    const Floats whole = shifted - rounder;
+#endif
+    const Floats f = t - whole;  // exact, in [-1/2, 1/2]
+    Floats p = all_floats(0x1.5c08e6p-10F);
+    p = fused(p, f, all_floats(0x1.3d0c52p-7F));
+    p = fused(p, f, all_floats(0x1.c6b6e4p-5F));
+    p = fused(p, f, all_floats(0x1.ebf918p-3F));
     // NOLINTNEXTLINE(modernize-use-std-numbers): near ln 2, but not it
-    p = fused(p, g, all_floats(-0x1.62e428p-1F));
-    p = fused(p, g, all_floats(0x1.000002p+0F));
+    p = fused(p, f, all_floats(0x1.62e428p-1F));
+    p = fused(p, f, all_floats(0x1.000002p+0F));
+#if defined(__AVX512F__)
+    return _mm512_scalef_ps(p, whole);
+#else
     return floats_of_bits(bits_of_floats(p) + (bits_of_floats(shifted) << 23));
+#endif
 }
 
 // log2(left / right) + added for positive normal numbers whose ratio lies within 2^±127; anything

@@ -49,20 +49,22 @@ template <int kBlocks>
 void kernel_rows_of(const float* scores, std::int64_t n_rows, float spacing, float* rows,
                     float* suffixes) {
     constexpr std::int64_t kWidth = kBlocks * kFloatLanes;
+    // The numbers from memory: lane by lane the compiler would take longer than for all rows.
+    constexpr float kNumbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    static_assert(kFloatLanes <= 16);
+    const Floats numbers = load_floats(kNumbers);
     Floats points[kBlocks];
     for (int block = 0; block < kBlocks; ++block) {
-        for (std::int64_t lane = 0; lane < kFloatLanes; ++lane) {
-            const auto number = static_cast<float>(block * kFloatLanes + lane);
-            points[block][lane] = (number - 0.5F * static_cast<float>(kWidth - 1)) * spacing;
-        }
+        const float first =
+            static_cast<float>(block * kFloatLanes) - 0.5F * static_cast<float>(kWidth - 1);
+        points[block] = (numbers + all_floats(first)) * all_floats(spacing);
     }
     RunningSum<kBlocks> sum;
     store_blocks<kBlocks>(suffixes + n_rows * kWidth, sum.total);
     for (std::int64_t i = n_rows - 1; i >= 0; --i) {
         const Floats score = all_floats(scores[i]);
         for (int block = 0; block < kBlocks; ++block) {
-            const Floats u = points[block] - score;
-            const Floats row = exp2_of_minus(u * u);
+            const Floats row = float_exp2_of_negative(minus_square(points[block] - score));
             store_floats(rows + i * kWidth + block * kFloatLanes, row);
             sum.add(block, row);
         }
@@ -102,7 +104,7 @@ EPIBIAS_INLINE void add_terms(const TileRows& tile, const TileSplits& splits, fl
                 left.add_row(row_of<kBlocks>(tile, j++));
             }
         }
-        Floats sum = load_floats(sums + split * kFloatLanes);
+        Floats sum = splits.accumulate ? load_floats(sums + split * kFloatLanes) : Floats{};
         for (int block = 0; block < kBlocks; ++block) {
             const Floats right = load_floats(tile.suffixes + j * kWidth + block * kFloatLanes);
             sum = term(block, left.total[block], right, split, sum);
@@ -158,7 +160,7 @@ void add_rough_kl_of(const TileRows& tile, const TileSplits& splits, float kappa
                 left[block] += load_floats(row + block * kFloatLanes);
             }
         }
-        Floats sum = load_floats(sums + split * kFloatLanes);
+        Floats sum = splits.accumulate ? load_floats(sums + split * kFloatLanes) : Floats{};
         for (int block = 0; block < kBlocks; ++block) {
             const Floats right = floored[block] - left[block];
             sum = fused(left[block], rough_log2_of_ratio(left[block], right), sum);
@@ -217,7 +219,9 @@ void rank(const std::int32_t* keys, std::int64_t n, std::int32_t* ranks) {
         FloatBits mine;
         FloatBits before{};
         __builtin_memcpy(&mine, keys + which * kFloatLanes, sizeof(mine));
-        for (std::int64_t i = 0; i < n; ++i) before -= all_bits(keys[i]) < mine;
+        for (std::int64_t i = 0; i < n; ++i) {
+            before = count_smaller(before, all_bits(keys[i]), mine);
+        }
         __builtin_memcpy(ranks + which * kFloatLanes, &before, sizeof(before));
     }
 }

@@ -16,6 +16,7 @@ inline constexpr int kMostTileBlocks = 4;
 inline constexpr std::int64_t kFewRows = 128;
 inline constexpr std::int64_t kRowsOfASum = 16;
 inline constexpr int kMostRanked = 128;
+inline constexpr int kRankedTogether = 16;
 // Of rough_log2_of_ratio, rounded up.
 inline constexpr double kRoughLog2Error = 0.08608;
 
@@ -38,6 +39,7 @@ struct TileSplits {
     const float* left_log2;
     const float* right_log2;
     std::int64_t n_splits;
+    bool accumulate;  // false: the sums begin with this tile
 };
 
 struct SweepFloat32Kernels {
@@ -66,7 +68,7 @@ struct SweepFloat32Kernels {
     void (*fold)(const float* sums, std::int64_t n_splits, float* totals);
 
     // ranks[i] = how many of the n <= kMostRanked keys are smaller than the i-th. Both arrays have
-    // room for kMostRanked.
+    // room for a multiple of kRankedTogether, and the keys up to there are read.
     void (*rank)(const std::int32_t* keys, std::int64_t n, std::int32_t* ranks);
 };
 
