@@ -170,6 +170,7 @@ def spoil_manifest(folder, **changes):
     [
         (lambda folder: spoil_manifest(folder, format="other"), "folder: expected format"),
         (lambda folder: spoil_manifest(folder, bits=[4]), "folder: expected bits"),
+        (lambda folder: spoil_manifest(folder, bits=8), "folder: expected bits"),
         (lambda folder: (folder / prepared.MANIFEST).write_text("{"), "folder: expected JSON"),
         (lambda folder: (folder / prepared.MANIFEST).write_text("[]"), "folder: expected format"),
         (lambda folder: (folder / prepared.MANIFEST).unlink(), "folder: expected a folder that"),
@@ -236,6 +237,19 @@ def test_a_prefix_answers_as_an_index_of_its_own(scan, n_all):
         index.prefix(678)
 
 
+def test_a_flipped_bit_is_found_by_who_asks_for_it(tmp_path):
+    passages = rows(np.random.default_rng(18), 300, 16)
+    CosineIndex(passages, scan="int4").save(tmp_path)
+    assert len(CosineIndex.load(tmp_path, passages, verify=True)) == 300
+    for name in ("inverse_norms.npy", "codes_8_bits.npy", "codes_4_bits.npy"):
+        content = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(content[:-9] + bytes([content[-9] ^ 64]) + content[-8:])
+        assert len(CosineIndex.load(tmp_path, passages)) == 300
+        with pytest.raises(InputError, match=rf"^folder: expected sha256 .* got sha256 .*{name}"):
+            CosineIndex.load(tmp_path, passages, verify=True)
+        (tmp_path / name).write_bytes(content)
+
+
 @pytest.mark.parametrize("scan", ["int8", "int4"])
 def test_damaged_codes_lead_nowhere_outside_the_passages(scan):
     """A tile of real rows in the place of the last, whose padding nothing else would refuse."""
@@ -247,6 +261,56 @@ def test_damaged_codes_lead_nowhere_outside_the_passages(scan):
     found = index.search(passages[:40].copy(), 20)
     assert found.indices.min() >= 0
     assert found.indices.max() < 2_000
+
+
+def tails(codes):
+    """Scales and residuals of all groups of 16 passages of 24 columns."""
+    return codes.reshape(-1, codes.size // 128)[:, -128:]
+
+
+def fill_with_ones(codes):
+    codes[:] = 255
+
+
+def spoil_scales(value):
+    def spoil(codes):
+        tails(codes)[:] = np.frombuffer(np.float32(value).tobytes() * 32, np.uint8)
+
+    return spoil
+
+
+@pytest.mark.parametrize("spoil", [fill_with_ones, spoil_scales(np.nan)])
+@pytest.mark.parametrize("scan", ["int8", "int4"])
+def test_codes_that_leave_no_answer_are_refused(spoil, scan):
+    passages = rows(np.random.default_rng(19), 2_000, 24)
+    index = CosineIndex(passages, scan=scan)
+    for codes in index._parts.codes.values():
+        spoil(codes)
+    with pytest.raises(InputError, match=r"^codes: expected those of these passages, got"):
+        index.search(passages[:3].copy(), 20)
+
+
+def test_4_bits_that_leave_no_answer_are_passed_over():
+    passages = rows(np.random.default_rng(20), 2_000, 24)
+    index, plain = CosineIndex(passages, scan="int4"), CosineIndex(passages, scan="float32")
+    spoil_scales(np.nan)(index._parts.codes[4])
+    queries = passages[:30].copy()
+    found = index.search(queries, 20)
+    assert found.diagnostics["n_repeated"] == 30
+    assert_same(found, plain.search(queries, 20))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+@pytest.mark.parametrize("scan", ["int8", "int4"])
+def test_endless_codes_give_passages_that_exist(value, scan):
+    passages = rows(np.random.default_rng(21), 2_000, 24)
+    index = CosineIndex(passages, scan=scan)
+    for codes in index._parts.codes.values():
+        spoil_scales(value)(codes)
+    found = index.search(passages[:30].copy(), 20)
+    for indices in found.indices:
+        assert len(set(indices)) == 20
+        assert 0 <= indices.min() <= indices.max() < 2_000
 
 
 # ---- input ---------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -52,8 +53,9 @@ class QuantizedBounds {
         if (candidates.count() < k) return;
         values.clear();
         for (std::int64_t i = 0; i < candidates.count(); ++i) {
-            values.push_back(round_down(static_cast<double>(candidates.value(i)) -
-                                        margin(query, candidates.residual(i))));
+            const float bound = round_down(static_cast<double>(candidates.value(i)) -
+                                           margin(query, candidates.residual(i)));
+            values.push_back(std::isnan(bound) ? kNoThreshold : bound);  // infinite: damaged codes
         }
         raise(query, nth_largest(values, k));
     }

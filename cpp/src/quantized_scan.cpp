@@ -124,6 +124,11 @@ QuantizedScanCounts quantized_scan(MatrixView<const float> queries,
         const auto count = static_cast<std::size_t>(std::min(block, queries.n_rows - first));
         search_block(queries, query_norms, first, std::vector<float>(count, kNoThreshold), stages,
                      k, options, counts, [&](std::int64_t query, std::vector<Ranked>& best) {
+                         if (std::ssize(best) < k) {
+                             refuse("codes", "those of these passages",
+                                    "codes that leave " + std::to_string(best.size()) + " of " +
+                                        std::to_string(k) + " passages");
+                         }
                          write_ranked(best, indices.row(query), similarities.row(query));
                      });
     }

@@ -293,6 +293,7 @@ class QuantizedSearch {
         for_each_query([&](std::int64_t query) {
             take(left[at(query)], wanted[at(query)]);
             ExactTopk& exact = left[at(query)].exact;
+            if (may_give_up_ && std::ssize(exact.kept()) < k_) bounds_.give_up(query);  // damaged
             if (bounds_.settle(query, exact)) use(queries_.number(query), exact.kept());
         });
     }

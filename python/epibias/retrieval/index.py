@@ -89,7 +89,9 @@ class CosineIndex:
         self._embeddings = embeddings
         self._wanted_scan = scan
         self._parts = parts
-        self._searched = self._repeated = 0  # queries through 4 bits, and those they did not decide
+        # Queries through 4 bits, and those they did not decide. Threads may lose a count: it only
+        # advises which scan to take.
+        self._searched = self._repeated = 0
         arrays: list[tuple[str, object]] = [("passage_embeddings", embeddings)]
         arrays += [("folder", part) for part in (parts.inverse_norms, *parts.codes.values())]
         maps = ((name, _mapped_file(array)) for name, array in arrays)
@@ -143,7 +145,9 @@ class CosineIndex:
         return cls.load(folder, passage_embeddings)
 
     @classmethod
-    def load(cls, folder: Path | str, passage_embeddings: Float32Array) -> CosineIndex:
+    def load(
+        cls, folder: Path | str, passage_embeddings: Float32Array, *, verify: bool = False
+    ) -> CosineIndex:
         """Map an index that `prepare` or `save` wrote.
 
         Parameters
@@ -151,6 +155,9 @@ class CosineIndex:
         folder : path
         passage_embeddings : float32 [n_passages, dim]
             Those of which it was made: up to 1,024 rows are compared, the others are trusted.
+        verify : bool
+            Read all norms and codes, and compare them with the hashes of when they were written.
+            Without it they are trusted: a damaged file gives wrong answers.
 
         Returns
         -------
@@ -160,7 +167,7 @@ class CosineIndex:
         Raises
         ------
         InputError
-            No finished index in the folder, parts of another size, other embeddings.
+            No finished index in the folder, parts of another size or content, other embeddings.
 
         Examples
         --------
@@ -172,8 +179,10 @@ class CosineIndex:
         CosineIndex(n_passages=3, dim=2, scan='int4')
         """
         _validate.array("passage_embeddings", passage_embeddings, dtype=np.float32, ndim=2)
+        verify = _validate.flag("verify", verify)
+        parts = prepared.load(folder, passage_embeddings, verify=verify)
         index = cls.__new__(cls)
-        index._set(passage_embeddings, "auto", prepared.load(folder, passage_embeddings))
+        index._set(passage_embeddings, "auto", parts)
         return index
 
     def save(self, folder: Path | str) -> None:

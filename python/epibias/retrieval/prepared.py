@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,10 +52,15 @@ class Prepared:
     codes: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
     folder: str | None = None
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All arrays, by the names of their files."""
+        codes = {_codes_name(bits): codes for bits, codes in self.codes.items()}
+        return {_NORMS: self.inverse_norms, **codes}
+
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return self.inverse_norms.nbytes + sum(codes.nbytes for codes in self.codes.values())
+        return sum(array.nbytes for array in self.arrays().values())
 
 
 def in_memory(embeddings: Float32Array, bits: tuple[int, ...]) -> Prepared:
@@ -121,41 +126,49 @@ def _write_pieces(
     wanted = 8 * n_passages + sum(sizes.values())
     if wanted > free:
         raise InputError("folder", f"{wanted:,} bytes free", f"{free:,}", str(folder))
+    # Without its manifest a folder is no index: from here on, until all parts are whole.
+    (folder / MANIFEST).unlink(missing_ok=True)
+    lengths: dict[str, tuple[type[np.generic], int]] = {_NORMS: (np.float64, n_passages)}
+    lengths |= {_codes_name(each): (np.uint8, size) for each, size in sizes.items()}
+    digests = {name: hashlib.sha256() for name in lengths}
+    with contextlib.ExitStack() as stack:
+        files = {}
+        for name, (dtype, length) in lengths.items():
+            temporary = stack.enter_context(_files.replacing(folder / name))
+            files[name] = stack.enter_context(temporary.open("wb"))
+            description = np.lib.format.dtype_to_descr(np.dtype(dtype))
+            header = {"descr": description, "fortran_order": False, "shape": (length,)}
+            np.lib.format.write_array_header_1_0(files[name], header)
+        for piece in pieces:
+            for name, array in piece.arrays().items():
+                files[name].write(array.data)
+                digests[name].update(array.data)
     manifest = {
         "format": FORMAT,
         "n_passages": n_passages,
         "dim": dim,
         "bits": list(bits),
         "fingerprint": fingerprint(embeddings),
+        "sha256": {name: digest.hexdigest() for name, digest in digests.items()},
     }
-    # Without its manifest a folder is no index: from here on, until all parts are whole.
-    (folder / MANIFEST).unlink(missing_ok=True)
-    with contextlib.ExitStack() as stack:
-
-        def opened(name: str, dtype: type[np.generic], length: int) -> IO[bytes]:
-            temporary = stack.enter_context(_files.replacing(folder / name))
-            file = stack.enter_context(temporary.open("wb"))
-            description = np.lib.format.dtype_to_descr(np.dtype(dtype))
-            header = {"descr": description, "fortran_order": False, "shape": (length,)}
-            np.lib.format.write_array_header_1_0(file, header)
-            return file
-
-        norms = opened(_NORMS, np.float64, n_passages)
-        codes = {each: opened(_codes_name(each), np.uint8, sizes[each]) for each in bits}
-        for piece in pieces:
-            norms.write(piece.inverse_norms.data)
-            for each, file in codes.items():
-                file.write(piece.codes[each].data)
     _files.write_json(folder / MANIFEST, manifest)
 
 
-def load(folder: Path | str, embeddings: Float32Array) -> Prepared:
+def load(folder: Path | str, embeddings: Float32Array, *, verify: bool = False) -> Prepared:
     """Map what `write` left in a folder, for the embeddings that it was made of.
+
+    Parameters
+    ----------
+    folder : Path
+    embeddings : float32 [n_passages, dim]
+    verify : bool
+        Read all parts, and compare them with the hashes of when they were written.
 
     Raises
     ------
     InputError
-        No such folder, another format, parts of the wrong size, or other embeddings.
+        No such folder, another format, parts of the wrong size or (`verify`) content, or other
+        embeddings.
     """
     folder = Path(folder)
     where = str(folder / MANIFEST)
@@ -176,15 +189,19 @@ def load(folder: Path | str, embeddings: Float32Array) -> Prepared:
     if manifest.get("fingerprint") != fingerprint(embeddings):
         expected = "the embeddings of which the folder was made"
         raise InputError("passage_embeddings", expected, "rows that differ", where)
-    bits = tuple(manifest.get("bits", ()))
-    if bits not in _BITS:
-        raise InputError("folder", f"bits that are one of {_BITS}", f"{bits}", where)
+    if manifest.get("bits") not in [list(each) for each in _BITS]:
+        expected = f"bits that are one of {[list(each) for each in _BITS]}"
+        raise InputError("folder", expected, repr(manifest.get("bits")), where)
+    bits = tuple(manifest["bits"])
     n_passages, dim = embeddings.shape
     codes = {}
     for each in bits:
         size = kernels_quantized.codes_size(n_passages, dim, each)
         codes[each] = _mapped(folder / _codes_name(each), np.uint8, size)
-    return Prepared(_mapped(folder / _NORMS, np.float64, n_passages), codes, str(folder))
+    found = Prepared(_mapped(folder / _NORMS, np.float64, n_passages), codes, str(folder))
+    if verify:
+        _check_content(found, manifest.get("sha256"), folder)
+    return found
 
 
 def prefix(whole: Prepared, n_passages: int, dim: int) -> Prepared:
@@ -204,6 +221,18 @@ def fingerprint(embeddings: Float32Array) -> str:
     for row in rows[: n_passages or 0]:
         digest.update(embeddings[row].tobytes())
     return digest.hexdigest()
+
+
+def _check_content(found: Prepared, expected: object, folder: Path) -> None:
+    for name, array in found.arrays().items():
+        digest = hashlib.sha256()
+        content = array.view(np.uint8)
+        for start in range(0, content.size, _CHUNK_BYTES):
+            digest.update(content[start : start + _CHUNK_BYTES].data)
+        wanted = expected.get(name) if isinstance(expected, dict) else None
+        if digest.hexdigest() != wanted:
+            got = f"sha256 {digest.hexdigest()[:12]}…"
+            raise InputError("folder", f"sha256 {str(wanted)[:12]}…", got, str(folder / name))
 
 
 def _codes_name(bits: int) -> str:
