@@ -7,10 +7,12 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "epibias/matrix_view.hpp"
@@ -178,15 +180,16 @@ class QuantizedSearch {
             tile.n_next_lines = n_lines * group_number / n_groups - first_line;
             kernels_.sum_tile(tile, group.words, group.starts, group.n_queries, own.sums.data());
             tile.next += tile.n_next_lines * kernels::kStepBytes;
-            for (int i = 0; i < group.n_queries; ++i) {
+            const kernels::QueryFilter* filters = &own.filters[at(group.first_query)];
+            unsigned passed = kernels_.passing(tile, own.sums.data(), filters, group.n_queries);
+            for (; passed != 0; passed &= passed - 1) {
+                const int i = std::countr_zero(passed);
                 const std::int64_t query = group.first_query + i;
                 QuantizedCandidates& candidates = own.candidates[at(query)];
                 candidates.reserve();
-                const int count =
-                    kernels_.collect(tile, own.sums.data() + i * kernels::kTileRows,
-                                     own.filters[at(query)], first_row, candidates.end());
-                if (count == 0) continue;
-                candidates.added(count);
+                candidates.added(kernels_.collect(tile, own.sums.data() + i * kernels::kTileRows,
+                                                  own.filters[at(query)], first_row,
+                                                  candidates.end()));
                 // Codes come from files too: damaged ones may be wrong, but lead nowhere outside.
                 if (number + 1 == corpus_.codes.n_tiles()) {
                     candidates.keep_rows_below(corpus_.rows.n_rows);
@@ -299,9 +302,14 @@ class QuantizedSearch {
     }
 
     void join(std::int64_t query, Leftover& own) {
+        bool first = true;
         for (const auto& one : scanners_) {
             if (!one) continue;
-            own.candidates.append(one->candidates[at(query)]);
+            if (std::exchange(first, false)) {
+                own.candidates = std::move(one->candidates[at(query)]);
+            } else {
+                own.candidates.append(one->candidates[at(query)]);
+            }
             for (const Ranked& ranked : one->exact[at(query)].kept()) own.exact.offer(ranked);
         }
         if (bounds_.given_up(query)) own.candidates.clear();

@@ -25,6 +25,7 @@ const QuantizedScanKernels kQuantizedScan = {
     .quantize = quantize<Lanes256>,
     .quantize_clipped = quantize_clipped<Lanes256>,
     .sum_tile = sum_tile<EightBits<Lanes256>, 2, 4>,
+    .passing = passing<Lanes256>,
     .collect = collect<Lanes256>,
 };
 const QuantizedScanKernels kQuantizedScanFourBits = {
@@ -36,6 +37,7 @@ const QuantizedScanKernels kQuantizedScanFourBits = {
     .quantize = quantize<Lanes256>,
     .quantize_clipped = quantize_clipped<Lanes256>,
     .sum_tile = sum_tile<FourBits<Lanes256>, 2, 4>,
+    .passing = passing<Lanes256>,
     .collect = collect<Lanes256>,
 };
 }  // namespace avx2

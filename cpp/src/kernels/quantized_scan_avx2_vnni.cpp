@@ -35,6 +35,7 @@ const QuantizedScanKernels kQuantizedScan = {
     .quantize = quantize<LanesVnni256>,
     .quantize_clipped = quantize_clipped<LanesVnni256>,
     .sum_tile = sum_tile<EightBits<LanesVnni256>, 2, 5>,
+    .passing = passing<LanesVnni256>,
     .collect = collect<LanesVnni256>,
 };
 const QuantizedScanKernels kQuantizedScanFourBits = {
@@ -46,6 +47,7 @@ const QuantizedScanKernels kQuantizedScanFourBits = {
     .quantize = quantize<LanesVnni256>,
     .quantize_clipped = quantize_clipped<LanesVnni256>,
     .sum_tile = sum_tile<FourBits<LanesVnni256>, 2, 4>,
+    .passing = passing<LanesVnni256>,
     .collect = collect<LanesVnni256>,
 };
 }  // namespace EPIBIAS_VNNI_LEVEL

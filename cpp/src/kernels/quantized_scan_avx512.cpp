@@ -24,6 +24,7 @@ const QuantizedScanKernels kQuantizedScan = {
     .quantize = quantize<Lanes512>,
     .quantize_clipped = quantize_clipped<Lanes512>,
     .sum_tile = sum_tile<EightBits<Lanes512>, 4, 5>,
+    .passing = passing<Lanes512>,
     .collect = collect<Lanes512>,
 };
 const QuantizedScanKernels kQuantizedScanFourBits = {
@@ -35,6 +36,7 @@ const QuantizedScanKernels kQuantizedScanFourBits = {
     .quantize = quantize<Lanes512>,
     .quantize_clipped = quantize_clipped<Lanes512>,
     .sum_tile = sum_tile<FourBits<Lanes512>, 4, 4>,
+    .passing = passing<Lanes512>,
     .collect = collect<Lanes512>,
 };
 }  // namespace avx512

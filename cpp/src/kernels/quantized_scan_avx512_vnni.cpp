@@ -23,6 +23,7 @@ const QuantizedScanKernels kQuantizedScan = {
     .quantize = quantize<LanesVnni>,
     .quantize_clipped = quantize_clipped<LanesVnni>,
     .sum_tile = sum_tile<EightBits<LanesVnni>, 4, 6>,
+    .passing = passing<LanesVnni>,
     .collect = collect<LanesVnni>,
 };
 const QuantizedScanKernels kQuantizedScanFourBits = {
@@ -34,6 +35,7 @@ const QuantizedScanKernels kQuantizedScanFourBits = {
     .quantize = quantize<LanesVnni>,
     .quantize_clipped = quantize_clipped<LanesVnni>,
     .sum_tile = sum_tile<FourBits<LanesVnni>, 4, 4>,
+    .passing = passing<LanesVnni>,
     .collect = collect<LanesVnni>,
 };
 }  // namespace avx512_vnni

@@ -4,7 +4,9 @@
 // namespace, so that no level's code can be linked into another.
 //
 // Lanes has: kWidth; Floats, Integers, Bytes, vectors of kWidth elements in the notation of GCC and
-// Clang; take(sums, scales, residuals, filter, row, out), which appends what passes of kWidth rows.
+// Clang; take(sums, scales, residuals, filter, row, out), which appends what passes of kWidth rows;
+// Reals, a register of float32; reals(at), value(sums, scale, filter scale), any_passes(value,
+// residual, filter), which make the same comparison.
 // For sum_rows also: Sums, a register of int32; zero_based(start), load(codes), low_halves(codes)
 // and high_halves(codes) of 4 bits, repeat(word), add_products(sums, codes, query),
 // store(at, sums).
@@ -128,6 +130,25 @@ void sum_tile(const QuantizedTile& tile, const std::int32_t* words, const std::i
     } else if constexpr (kMostQueries > 1) {
         sum_tile<Lanes, kVectors, kMostQueries - 1>(tile, words, starts, n_queries, sums);
     }
+}
+
+template <typename Lanes>
+unsigned passing(const QuantizedTile& tile, const std::int32_t* sums, const QueryFilter* filters,
+                 int n_queries) {
+    unsigned passed = 0;
+    for (std::int64_t row = 0; row < kTileRows; row += Lanes::kWidth) {
+        const std::uint8_t* scales = tile.data + row / kGroupRows * tile.group_bytes +
+                                     tile.n_steps * kStepBytes + row % kGroupRows * 4;
+        const typename Lanes::Reals scale = Lanes::reals(scales);
+        const typename Lanes::Reals residual = Lanes::reals(scales + kScaleBytes);
+        for (int query = 0; query < n_queries; ++query) {
+            const bool any = Lanes::any_passes(
+                Lanes::value(sums + query * kTileRows + row, scale, filters[query].scale), residual,
+                filters[query]);
+            passed |= static_cast<unsigned>(any) << static_cast<unsigned>(query);
+        }
+    }
+    return passed;
 }
 
 template <typename Lanes>

@@ -63,6 +63,9 @@ struct QuantizedScanKernels {
     // n_queries]: the codes of four columns of a query; starts [n_queries]; sums [n_queries, 64].
     void (*sum_tile)(const QuantizedTile& tile, const std::int32_t* words,
                      const std::int32_t* starts, int n_queries, std::int32_t* sums);
+    // Which of 1 … n_queries queries have a row that passes: bit i for filters[i]. sums as above.
+    unsigned (*passing)(const QuantizedTile& tile, const std::int32_t* sums,
+                        const QueryFilter* filters, int n_queries);
     // Appends value, residual and row of what passes; returns how many did. Room for 80 of each.
     int (*collect)(const QuantizedTile& tile, const std::int32_t* sums, const QueryFilter& filter,
                    std::uint32_t first_row, const CandidateArrays& out);

@@ -30,21 +30,31 @@ struct SharedLanes256 {
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(at), sums);
     }
 
+    using Reals = __m256;
+    static Reals reals(const void* at) { return _mm256_loadu_ps(static_cast<const float*>(at)); }
+    static Reals value(const std::int32_t* sums, Reals scale, float query_scale) {
+        const __m256i whole = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums));
+        const __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(whole), scale);
+        return _mm256_mul_ps(scaled, _mm256_set1_ps(query_scale));
+    }
+    static unsigned passed(Reals value, Reals residual, const QueryFilter& filter) {
+        const __m256 upper =
+            _mm256_fmadd_ps(residual, _mm256_set1_ps(filter.residual_weight), value);
+        return static_cast<unsigned>(
+            _mm256_movemask_ps(_mm256_cmp_ps(upper, _mm256_set1_ps(filter.limit), _CMP_GE_OQ)));
+    }
+    static bool any_passes(Reals value, Reals residual, const QueryFilter& filter) {
+        return passed(value, residual, filter) != 0;
+    }
+
     static int take(const std::int32_t* sums, const void* scales, const void* residuals,
                     const QueryFilter& filter, std::uint32_t row, const CandidateArrays& out) {
-        const __m256i whole = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums));
-        const __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(whole),
-                                            _mm256_loadu_ps(static_cast<const float*>(scales)));
-        const __m256 value = _mm256_mul_ps(scaled, _mm256_set1_ps(filter.scale));
-        const __m256 upper = _mm256_fmadd_ps(_mm256_loadu_ps(static_cast<const float*>(residuals)),
-                                             _mm256_set1_ps(filter.residual_weight), value);
-        const auto passed = static_cast<unsigned>(
-            _mm256_movemask_ps(_mm256_cmp_ps(upper, _mm256_set1_ps(filter.limit), _CMP_GE_OQ)));
-        if (passed == 0) [[likely]]
-            return 0;
+        const __m256 all_values = value(sums, reals(scales), filter.scale);
+        const unsigned chosen = passed(all_values, reals(residuals), filter);
+        if (chosen == 0) return 0;
         float lane_values[kWidth];
-        _mm256_storeu_ps(lane_values, value);
-        return append(passed, lane_values, residuals, row, out);
+        _mm256_storeu_ps(lane_values, all_values);
+        return append(chosen, lane_values, residuals, row, out);
     }
 };
 

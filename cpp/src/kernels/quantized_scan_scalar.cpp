@@ -18,20 +18,28 @@ struct Lanes128 {
     using Bytes = std::int8_t __attribute__((vector_size(4)));
     static constexpr int kWidth = 4;
 
+    using Reals = Floats;
+    static Reals reals(const void* at) { return load_from<Floats>(at); }
+    static Reals value(const std::int32_t* sums, Reals scale, float query_scale) {
+        return __builtin_convertvector(load_from<Integers>(sums), Floats) * scale * query_scale;
+    }
+    static Integers passed(Reals value, Reals residual, const QueryFilter& filter) {
+        return value + residual * filter.residual_weight >= filter.limit;
+    }
+    static bool any(Integers lanes) { return ((lanes[0] | lanes[1]) | (lanes[2] | lanes[3])) != 0; }
+    static bool any_passes(Reals value, Reals residual, const QueryFilter& filter) {
+        return any(passed(value, residual, filter));
+    }
+
     static int take(const std::int32_t* sums, const void* scales, const void* residuals,
                     const QueryFilter& filter, std::uint32_t row, const CandidateArrays& out) {
-        const auto whole = load_from<Integers>(sums);
-        const Floats value =
-            __builtin_convertvector(whole, Floats) * load_from<Floats>(scales) * filter.scale;
-        const Floats upper = value + load_from<Floats>(residuals) * filter.residual_weight;
-        const Integers yes = upper >= filter.limit;
-        const auto any = (yes[0] | yes[1]) | (yes[2] | yes[3]);
-        if (any == 0) [[likely]]
-            return 0;
-        const unsigned passed =
+        const Floats all_values = value(sums, reals(scales), filter.scale);
+        const Integers yes = passed(all_values, reals(residuals), filter);
+        if (!any(yes)) return 0;
+        const unsigned chosen =
             (static_cast<unsigned>(yes[0]) & 1U) | (static_cast<unsigned>(yes[1]) & 2U) |
             (static_cast<unsigned>(yes[2]) & 4U) | (static_cast<unsigned>(yes[3]) & 8U);
-        return append(passed, reinterpret_cast<const float*>(&value), residuals, row, out);
+        return append(chosen, reinterpret_cast<const float*>(&all_values), residuals, row, out);
     }
 };
 
@@ -138,6 +146,7 @@ const QuantizedScanKernels kQuantizedScan = {
     .quantize = quantize<Lanes128>,
     .quantize_clipped = quantize_clipped<Lanes128>,
     .sum_tile = sum_tile_portable<PortableEightBits>,
+    .passing = passing<Lanes128>,
     .collect = collect<Lanes128>,
 };
 const QuantizedScanKernels kQuantizedScanFourBits = {
@@ -149,6 +158,7 @@ const QuantizedScanKernels kQuantizedScanFourBits = {
     .quantize = quantize<Lanes128>,
     .quantize_clipped = quantize_clipped<Lanes128>,
     .sum_tile = sum_tile_portable<PortableFourBits>,
+    .passing = passing<Lanes128>,
     .collect = collect<Lanes128>,
 };
 }  // namespace scalar
