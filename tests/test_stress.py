@@ -319,6 +319,36 @@ def test_a_killed_run_is_resumed_by_the_same_command(data, capsys, monkeypatch):
     assert not data.exists()
 
 
+@pytest.mark.parametrize("was_there", [False, True])
+def test_an_error_nobody_expected_leaves_nothing_or_says_what(
+    data, capsys, monkeypatch, was_there
+):
+    if was_there:
+        assert main(small(data, "--keep")) == 0
+
+    def exhausted(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(stress, "true_answers", exhausted)
+    capsys.readouterr()
+    with pytest.raises(MemoryError):
+        main(small(data))
+    said = f"epibias: {data} keeps what was made; the same command goes on with it"
+    assert (said in capsys.readouterr().err) == was_there
+    assert (data / "passages.npy").exists() == was_there
+    assert data.exists() == was_there
+
+
+def test_what_cannot_be_cleared_is_said(data, capsys, monkeypatch):
+    def refused(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(stress, "true_answers", refused)
+    monkeypatch.setattr(DataFolder, "remove", refused)
+    assert main(small(data)) == 2
+    assert f"epibias: {data} keeps what was made" in capsys.readouterr().err
+
+
 def test_memory_keeps_the_largest_of_each():
     first, second = ResidentMemory(1, 9, 0), ResidentMemory(4, 2, 3)
     assert first.largest(second) == ResidentMemory(4, 9, 3)

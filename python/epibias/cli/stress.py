@@ -113,19 +113,26 @@ def stress(
 
 
 def _run(plan: StressPlan, folder: DataFolder, keep: bool, listener: Listener) -> dict[str, Any]:
-    """Run in the folder, and clear it: not where it is to be kept, or can be resumed."""
+    """Run in the folder, and clear it: not where it is to be kept, or can be resumed.
+
+    Whatever ends the run early, data of this run are cleared after an error. Those of an earlier
+    one, and those of a run that was interrupted, stay, and that is said.
+    """
     from epibias.costs.stress import run_stress
 
     with folder.locked():
         was_there = folder.open(plan.data_settings)
         try:
             document = run_stress(plan, folder, listener)
-        except (InputError, OSError):
-            if not was_there:
-                folder.remove()
-            raise
-        except (KeyboardInterrupt, SystemExit):
-            say(f"epibias: {folder.path} keeps what was made; the same command goes on with it")
+        except BaseException as error:
+            kept = was_there or not isinstance(error, Exception)
+            try:
+                if not kept:
+                    folder.remove()
+            except (InputError, OSError):  # the first error is the one to be told
+                kept = True
+            if kept:
+                say(f"epibias: {folder.path} keeps what was made; the same command goes on with it")
             raise
         if not keep:
             folder.remove()
