@@ -184,6 +184,23 @@ def test_a_page_of_a_few_calls_says_so():
     assert all(len(row) == len(page.tables[0].columns) for row in page.tables[0].rows)
 
 
+@pytest.mark.parametrize("name", ["epibias.py", "json.py", "numpy.py"])
+def test_a_fresh_process_runs_nothing_of_the_working_directory(tmp_path, capsys, monkeypatch, name):
+    hostile = "from pathlib import Path\nPath('executed').touch()\nraise SystemExit(3)\n"
+    (tmp_path / name).write_text(hostile, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    document = run(capsys, "--passages", "200", "--dim", "8", "--no-encode", "--cold", "1")
+    assert document["cold"]["n_processes"] == 1
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_fresh_process_that_hangs_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(cold, "LONGEST_SECONDS", 0.2)
+    monkeypatch.setattr(cold, "_START", "import threading; threading.Event().wait()")
+    with pytest.raises(InputError, match=r"cold: expected .*, got nothing within 0\.2 s"):
+        cold.run_cold(tmp_path)
+
+
 def test_a_fresh_process_that_fails_is_one_message(tmp_path):
     with pytest.raises(InputError, match=r"cold: expected a fresh process that measures, got exit"):
         cold.run_cold(tmp_path)

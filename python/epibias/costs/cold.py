@@ -4,7 +4,7 @@ Cold means: a new Python process in which no stage has run. Its own start (impor
 of the index) is told apart. The page cache is as it is: files read before, by whatever process, may
 still be in memory, and nothing here empties it.
 
-`python -m epibias.costs.cold FOLDER STARTED` is that process; it prints one line of JSON.
+`main`, started by `run_cold`, is that process; it prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -22,6 +22,14 @@ from epibias.errors import InputError
 
 SETTINGS, PASSAGES, QUERIES, AXIS = "cold.json", "passages.npy", "queries.npy", "axis.json"
 INDEX = "index"
+LONGEST_SECONDS = 600.0  # of a fresh process: one that hangs must not hang the command
+
+# Not `-m`: that would look for modules in the working directory first, and run an `epibias.py` or
+# `json.py` that lies there. `-c` begins with an empty entry for it, which goes before any import.
+_START = (
+    "import sys; sys.path[:] = filter(None, sys.path); "
+    "from epibias.costs.cold import main; main(*sys.argv[1:])"
+)
 
 
 @dataclass(frozen=True)
@@ -49,8 +57,8 @@ class ColdSettings:
     defense : str
         By its name in the demo.
     k, pool_factor : int
-    scan : str
     n_threads : int
+        Of the kernels.
     text : str
         The query, for the encoder.
     encoder : str or None
@@ -80,27 +88,46 @@ def run_cold(folder: Path) -> ColdStart:
     Raises
     ------
     InputError
-        The process failed; with its last line.
+        The process failed, with its last line; or it took longer than ten minutes and was ended.
     """
     # The same packages as here, however they came to be importable.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(  # noqa: S603 (this program itself)
-        # The clock runs for all processes of a machine: the child counts from here.
-        [sys.executable, "-m", "epibias.costs.cold", str(folder), repr(time.monotonic())],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
+    expected = "a fresh process that measures"
     try:
-        found = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
+        done = subprocess.run(  # noqa: S603 (this program itself)
+            # The clock runs for all processes of a machine: the child counts from here.
+            [sys.executable, "-c", _START, str(folder), repr(time.monotonic())],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=LONGEST_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        found = f"nothing within {LONGEST_SECONDS:g} s"
+        raise InputError("cold", expected, found) from None
+    try:
+        measured = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
     except (IndexError, ValueError):
-        found = None
-    if not isinstance(found, dict):
+        measured = None
+    if not isinstance(measured, dict):
         last = (done.stderr.strip().splitlines() or ["no message"])[-1][:200]
-        expected = "a fresh process that measures"
         raise InputError("cold", expected, f"exit code {done.returncode}: {last}")
-    return ColdStart(found["before"], found["stages"])
+    return ColdStart(measured["before"], measured["stages"])
+
+
+def main(folder: str, started: str) -> None:
+    """Measure in this process, which has to be a fresh one, and print a line of JSON.
+
+    Parameters
+    ----------
+    folder : str
+        Settings and arrays, under the names of this module.
+    started : str
+        `time.monotonic()` of the process that started this one, in seconds.
+    """
+    print(json.dumps(_measure(Path(folder), float(started))))
 
 
 def _measure(folder: Path, started: float) -> dict[str, Any]:
@@ -136,7 +163,3 @@ def _measure(folder: Path, started: float) -> dict[str, Any]:
         )
         batch = Batch([settings.text], queries, np.zeros(1, np.int64))
         return {"before": before, "stages": deployment.timed_first(batch)}
-
-
-if __name__ == "__main__":
-    print(json.dumps(_measure(Path(sys.argv[1]), float(sys.argv[2]))))
