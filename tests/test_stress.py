@@ -171,11 +171,6 @@ def test_linearity_is_a_verdict(data, capsys, monkeypatch):
         capsys.readouterr().out
     )
     assert main(small(data, "--linear-within", ".3")) == 0
-    capsys.readouterr()
-    # One size tells nothing, so nothing was shown of what was asked.
-    monkeypatch.undo()
-    assert main(small(data, "--points", "2000", "--linear-within", ".3")) == 1
-    assert "linear: failed; one size tells nothing" in capsys.readouterr().out
 
 
 def test_memory_that_a_process_holds_is_anonymous_and_a_map_is_not(tmp_path):
@@ -202,7 +197,7 @@ def test_memory_that_a_process_holds_is_anonymous_and_a_map_is_not(tmp_path):
         ("--size 10XB", "--size: expected a size such as 2GiB"),
         ("--size 100", "--size: expected at least"),
         ("--dim 0", "--dim: expected an integer from 1 to 4096"),
-        ("--passages 1000 --k 1001", "points: expected"),
+        ("--passages 1000 --k 1001", "k: expected 1 to 1000 (the number of passages), got 1001"),
         ("--passages 1000 --points 100,1000", "points: expected multiples of 64"),
         ("--passages 1000 --points 640,640", "points: expected one or more, ascending"),
         ("--passages 1000 --points 6400", "points: expected multiples of 64"),
@@ -211,6 +206,12 @@ def test_memory_that_a_process_holds_is_anonymous_and_a_map_is_not(tmp_path):
         ("--seed -1", "seed: expected an integer of at least 0"),
         ("--scan int2", "scan: expected 'auto' or"),
         ("--threads 0", "threads: expected an integer from 1 to 1024"),
+        ("--passages 10 --k 20", "k: expected 1 to 10 (the number of passages), got 20"),
+        (
+            "--passages 1000 --points 1000 --linear-within .3",
+            "points: expected two or more with linear_within, got one, 1000",
+        ),
+        ("--passages 60 --linear-within .3", "points: expected two or more with linear_within"),
         ("--linear-within 0", "linear_within: expected a finite number > 0"),
         ("--memory-limit lots", "--memory-limit: expected a size such as 2GiB"),
         ("--embeddings nowhere.npy", "embeddings: expected a .npy file of float32 rows, got No"),
@@ -281,6 +282,35 @@ def test_a_memory_limit_needs_a_system_that_tells(data, capsys, monkeypatch, tmp
     assert text.count("not measured") > 12
 
 
+@pytest.mark.parametrize("phase", ["index", "search", "check"])
+def test_memory_that_becomes_unreadable_later_is_not_within_the_limit(
+    data, capsys, monkeypatch, tmp_path, phase
+):
+    from epibias.costs import memory
+
+    begin = memory.PeakMemory.phase
+
+    def losing(self, name):
+        if name == phase:
+            monkeypatch.setattr(memory, "STATUS", tmp_path / "nowhere")
+        return begin(self, name)
+
+    monkeypatch.setattr(memory.PeakMemory, "phase", losing)
+    assert main(small(data, "--memory-limit", "8GiB")) == 1
+    assert "memory: failed; anonymous at most not measured" in capsys.readouterr().out
+
+
+def test_one_reading_that_fails_leaves_a_phase_unknown(monkeypatch, tmp_path):
+    from epibias.costs import memory
+
+    peak = memory.PeakMemory()
+    with peak.phase("search"), monkeypatch.context() as patched:
+        patched.setattr(memory, "STATUS", tmp_path / "nowhere")
+        peak._take("search")
+    assert peak.phases == {"search": None}
+    assert peak.anonymous is None
+
+
 def test_a_killed_run_is_resumed_by_the_same_command(data, capsys, monkeypatch):
     from epibias.costs import synthetic
 
@@ -320,9 +350,7 @@ def test_a_killed_run_is_resumed_by_the_same_command(data, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("was_there", [False, True])
-def test_an_error_nobody_expected_leaves_nothing_or_says_what(
-    data, capsys, monkeypatch, was_there
-):
+def test_an_error_nobody_expected_leaves_nothing_or_says_what(data, capsys, monkeypatch, was_there):
     if was_there:
         assert main(small(data, "--keep")) == 0
 

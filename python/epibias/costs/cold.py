@@ -133,8 +133,9 @@ def main(folder: str, started: str) -> None:
 def _measure(folder: Path, started: float) -> dict[str, Any]:
     import numpy as np
 
+    from epibias.costs.clock import seconds_of
     from epibias.costs.latency import defense_of
-    from epibias.costs.stages import Batch, Deployment, seconds_of
+    from epibias.costs.stages import Batch, Deployment
     from epibias.kernels_threads import using_threads
     from epibias.polarization.axis_file import read_axis
     from epibias.retrieval import CosineIndex

@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from epibias import _validate, kernels
+from epibias.costs.clock import seconds_of
 from epibias.costs.cold import ColdStart
 from epibias.costs.latency_inputs import LatencyInputs
-from epibias.costs.stages import AFTER_SEARCH, STAGES, Deployment, seconds_of
+from epibias.costs.stages import AFTER_SEARCH, STAGES, Deployment
 from epibias.defenses import Defense
 from epibias.errors import InputError
 from epibias.experiment.listener import Listener, Silent

@@ -76,7 +76,8 @@ class PeakMemory:
     """Samples the memory of this process while phases of work run.
 
     Read when a phase begins, when it ends, and every 10 ms between: what is taken and given back
-    within that time may be missed.
+    within that time may be missed. A phase in which one reading failed is unknown, None: its
+    largest may be the one that was not read.
 
     Examples
     --------
@@ -89,6 +90,7 @@ class PeakMemory:
 
     def __init__(self) -> None:
         self.phases: dict[str, ResidentMemory | None] = {}
+        self._unknown: set[str] = set()
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -112,11 +114,15 @@ class PeakMemory:
 
     @property
     def anonymous(self) -> int | None:
-        """Largest anonymous memory of all phases; None where the system does not tell."""
+        """Largest anonymous memory of all phases; None where one of them is unknown."""
         known = [found.anonymous for found in self.phases.values() if found is not None]
-        return max(known) if known else None
+        return max(known) if known and len(known) == len(self.phases) else None
 
     def _take(self, name: str) -> None:
         found = resident_memory()
-        if found is not None:
+        if found is None:
+            self._unknown.add(name)
+        if found is None or name in self._unknown:
+            self.phases[name] = None
+        else:
             self.phases[name] = found.largest(self.phases[name])

@@ -7,14 +7,14 @@ timed.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from epibias._validate import Float32Array, Int64Array
+from epibias.costs.clock import seconds_of
 from epibias.defenses import BiasDef, Defense
 from epibias.encoder import Encoder
 from epibias.errors import InputError
@@ -190,13 +190,6 @@ class Deployment:
             if not _same_selection(again, selection, query):
                 raise InputError("select", "the same passages by both ways", f"query {query}")
         return len(found.indices)
-
-
-def seconds_of(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Time a call; its seconds and what it returned."""
-    begun = time.perf_counter()
-    result = call()
-    return time.perf_counter() - begun, result
 
 
 def _same(stage: str, alone: np.ndarray[Any, Any], deployed: np.ndarray[Any, Any]) -> None:

@@ -7,7 +7,7 @@ what is measured of each; the corpus, the index, the check and the memory have m
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from epibias import _validate, kernels
 from epibias._validate import Float32Array
 from epibias.costs import corpus_file, stress_index
+from epibias.costs.clock import seconds_of
 from epibias.costs.data_folder import DataFolder
 from epibias.costs.embeddings import opened_embeddings
 from epibias.costs.exactness import Answer, compared, true_answers
@@ -56,9 +57,16 @@ class StressPlan:
     memory_limit : int, optional
         Bytes of anonymous memory that the run may hold.
     linear_within : float, optional
-        Largest share by which a time may differ from proportional to the number of passages.
+        Largest share by which a time may differ from proportional to the number of passages; needs
+        two points.
     embeddings : Path, optional
         A corpus of one's own, float32 .npy, instead of the synthetic one.
+
+    Raises
+    ------
+    InputError
+        A number out of range, `k` above `n_passages`, points that are not as said, a limit on a
+        system that does not tell its memory.
     """
 
     n_passages: int
@@ -86,6 +94,9 @@ class StressPlan:
         if self.memory_limit is not None and resident_memory() is None:
             expected = "a system whose /proc/self/status tells anonymous memory"
             raise InputError("memory_limit", expected, "none")
+        if self.k > self.n_passages:
+            expected = f"1 to {self.n_passages} (the number of passages)"
+            raise InputError("k", expected, str(self.k))
         for point in self.points:
             if not self.k <= point <= self.n_passages or (
                 point % ROWS_MULTIPLE and point != self.n_passages
@@ -97,6 +108,9 @@ class StressPlan:
                 raise InputError("points", expected, str(point))
         if list(self.points) != sorted(set(self.points)) or not self.points:
             raise InputError("points", "one or more, ascending", str(list(self.points)))
+        if self.linear_within is not None and len(self.points) < 2:
+            found = f"one, {self.points[0]}, which tells nothing of growth"
+            raise InputError("points", "two or more with linear_within", found)
 
     @property
     def data_settings(self) -> dict[str, Any]:
@@ -154,7 +168,7 @@ def run_stress(
     with peak.phase("corpus"):
         passages, corpus = _corpus(plan, data, listener)
     with peak.phase("index"):
-        seconds, index = _timed(
+        seconds, index = seconds_of(
             lambda: stress_index.make_index(passages, data.index, plan.scan, listener)
         )
         indexes = {point: index.prefix(point) for point in plan.points}
@@ -169,7 +183,7 @@ def run_stress(
         answers += _search_batches(indexes, queries, plan.k, points)
     listener.start("checking against float64", plan.points[-1])
     with peak.phase("check"):
-        seconds, truth = _timed(
+        seconds, truth = seconds_of(
             lambda: true_answers(queries, passages, plan.k, plan.points, listener.advance)
         )
     exactness = {
@@ -206,7 +220,7 @@ def _corpus(
     if plan.embeddings is None:
         listener.start("writing the corpus", plan.n_passages)
         rows = SyntheticRows(plan.seed, plan.dim)
-        seconds, n_before = _timed(
+        seconds, n_before = seconds_of(
             lambda: corpus_file.write_corpus(data.corpus, rows, plan.n_passages, listener.advance)
         )
         about |= {"source": "synthetic", "n_before": n_before, "seconds": seconds}
@@ -292,9 +306,14 @@ def _verdicts(
     limit, within, largest = plan.memory_limit, plan.linear_within, line["largest_deviation"]
     return {
         "exact": verdict(True, exactness["n_wrong"] == 0),
-        "memory": verdict(limit is not None, (anonymous or 0) <= (limit or 0)),
-        "linear": verdict(within is not None, largest is not None and largest <= (within or 0)),
+        "memory": verdict(limit is not None, _is_within(anonymous, limit)),
+        "linear": verdict(within is not None, _is_within(largest, within)),
     }
+
+
+def _is_within(found: float | None, limit: float | None) -> bool:
+    """Compare; what was not measured shows nothing."""
+    return found is not None and limit is not None and found <= limit
 
 
 def _about_memory(peak: PeakMemory) -> dict[str, Any]:
@@ -305,9 +324,3 @@ def _about_memory(peak: PeakMemory) -> dict[str, Any]:
 def _plain_plan(plan: StressPlan) -> dict[str, Any]:
     name = None if plan.embeddings is None else plan.embeddings.name
     return {**asdict(plan), "points": list(plan.points), "embeddings": name}
-
-
-def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    begun = time.perf_counter()
-    result = call()
-    return time.perf_counter() - begun, result
