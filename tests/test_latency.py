@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from epibias.costs import cold, stages
 from epibias.costs.latency import LatencyPlan, defense_of, measure_latency
 from epibias.costs.latency_inputs import debate_inputs, synthetic_inputs
 from epibias.costs.latency_page import latency_page
-from epibias.costs.stages import Deployment
+from epibias.costs.stages import Deployment, StagesDifferError
 from epibias.errors import InputError
 from epibias.experiment.listener import Silent
 from epibias.experiment.plan import demo_plan
@@ -57,6 +58,8 @@ def test_text_json_and_pages_agree(tmp_path, capsys):
             assert times[name]["p99"] <= times[name]["largest"]
             assert times[name]["n_calls"] == 4
         assert times["total"]["p50"] > times["select"]["p50"]
+        for name in ("p50", "p95", "p99", "largest"):
+            assert times["select"][name] <= times["after_search"][name] <= times["total"][name]
     fresh = document["cold"]
     assert fresh["n_processes"] == 3
     assert fresh["stages"]["search"]["n_calls"] == 3
@@ -83,6 +86,8 @@ def test_encoding_is_measured_and_part_of_the_total(fake, capsys):
     for one in document["warm"]:
         times = one["stages"]
         assert 0 < times["encode"]["p50"] < times["total"]["p50"]
+        assert times["after_search"]["p50"] < times["total"]["p50"]
+        assert times["after_search"]["n_calls"] == times["total"]["n_calls"]
         assert times["total"]["n_calls"] == min(
             times["encode"]["n_calls"], times["select"]["n_calls"]
         )
@@ -170,9 +175,40 @@ def test_a_stage_that_differs_is_found_before_anything_is_timed(monkeypatch, sta
     timed = []
     monkeypatch.setattr(stages, "seconds_of", lambda call: timed.append(call) or (0.0, call()))
     name = "select" if stage == "join" else stage
-    with pytest.raises(InputError, match=rf"{name}: expected the same (values|passages)"):
+    with pytest.raises(StagesDifferError, match=rf"{name}: alone it gives something else"):
         measure_latency(inputs, deployment, LatencyPlan((1,), 3, 1.0, 0))
     assert not timed
+
+
+def test_a_stage_that_differs_is_a_failed_check_and_no_misuse(monkeypatch, capsys, tmp_path):
+    real = Deployment.project
+
+    def shifted(self, *rest):
+        return real(self, *rest) + np.float32(0.1)
+
+    monkeypatch.setattr(Deployment, "project", shifted)
+    out = tmp_path / "out"
+    arguments = ["--passages", "200", "--dim", "8", "--no-encode", "--out", str(out), "--json"]
+    assert main(["latency", *FAST, *NO_COLD, *arguments]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines()[-1] == (
+        "epibias: check failed: project: alone it gives something else than as deployed, first "
+        "for query 0; nothing was timed"
+    )
+    assert not out.exists()
+
+
+def test_what_comes_after_the_search_is_a_part_of_the_same_pass(monkeypatch):
+    """The stages alone may take longer than the pass: they are other calls."""
+    inputs, deployment = deployed()
+    clock = iter(np.arange(0.0, 1000.0))  # every reading is a second after the one before
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    spent = deployment.timed(inputs.batch(4))
+    # build with its search: 0 to 3, the search 1 to 2; select: 4 to 5
+    assert spent["select"] == 1
+    assert spent["total"] == 4
+    assert spent["after_search"] == 3
 
 
 def test_a_page_of_a_few_calls_says_so():

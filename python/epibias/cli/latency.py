@@ -11,6 +11,7 @@ import typer
 from epibias import _validate
 from epibias.cli import options
 from epibias.cli.console import console, guarded, json_text, progress_bar, rich_table, write_output
+from epibias.cli.streams import say
 from epibias.encoder import PACKAGED_MODEL
 from epibias.errors import InputError, MissingExtraError
 
@@ -55,7 +56,9 @@ def latency(
     batches: str = typer.Option("1,4,16,64,256,1024", help="Queries in a call, 1 to 1024."),
     repeats: int = typer.Option(200, help="Calls timed for each batch size, at most."),
     seconds: float = typer.Option(
-        5.0, help="Time for each batch size, and again for encoding it; one call in any case."
+        5.0,
+        help="Time for each batch size, and again for encoding it; three calls in any case, one of "
+        "the encoder.",
     ),
     cold: int = typer.Option(3, help="Fresh processes for the cold times; 0 for none."),
     scan: str = options.SCAN,
@@ -71,7 +74,8 @@ def latency(
     Percentiles of warm calls for several batch sizes, and of cold ones. Cold is the first call of
     a fresh process whose page cache is as it is; imports, model and index are told apart. The
     corpus is that of the shipped debates, unless one is named. Texts are encoded anew and nothing
-    is kept. Before anything is timed, the stages must select what the deployed calls select.
+    is kept. Before anything is timed, the stages must select what the deployed calls select: exit 1
+    otherwise.
     """
     from epibias.cli.terminal import Terminal
     from epibias.costs.cold import INDEX
@@ -79,7 +83,7 @@ def latency(
     from epibias.costs.latency_page import latency_page, notes
     from epibias.costs.page import check_out, write_out
     from epibias.costs.sizes import counts_of
-    from epibias.costs.stages import Deployment
+    from epibias.costs.stages import Deployment, StagesDifferError
     from epibias.kernels_threads import using_threads
     from epibias.retrieval import CosineIndex
 
@@ -112,7 +116,11 @@ def latency(
                     n_threads=n_threads,
                     encoder=None if model is None else encoder or PACKAGED_MODEL,
                 )
-            document = measure_latency(inputs, deployment, plan, start, listener)
+            try:
+                document = measure_latency(inputs, deployment, plan, start, listener)
+            except StagesDifferError as error:
+                say(f"epibias: check failed: {error}; nothing was timed")
+                raise typer.Exit(1) from None
     name = None if model is None else encoder or PACKAGED_MODEL
     document["encoder"] = {"name": name, "note": note}
     page = latency_page(document)

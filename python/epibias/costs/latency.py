@@ -107,6 +107,13 @@ def measure_latency(
     dict
         Ready for JSON. A stage that was not measured, or that the defence does not have, is null,
         never 0.
+
+    Raises
+    ------
+    StagesDifferError
+        The stages do not select what the deployed calls select: nothing was timed.
+    InputError
+        Inputs that do not fit the deployment; a fresh process that failed.
     """
     listener = listener or Silent()
     begun, started = time.perf_counter(), now()
@@ -164,10 +171,11 @@ def _warm(
             1,
             listener,
         )
-        pairs = zip(encoding, spent, strict=False)
-        totals = [seconds + rest["total"] for seconds, rest in pairs]
+        pairs = list(zip(encoding, spent, strict=False))
         stages["encode"] = percentiles(encoding)
-        stages["total"] = percentiles(totals)
+        stages["total"] = percentiles([seconds + rest["total"] for seconds, rest in pairs])
+        # Of the same calls as the total, which it is a part of.
+        stages[AFTER_SEARCH] = percentiles([rest[AFTER_SEARCH] for _, rest in pairs])
     return {"batch": size, "stages": stages}
 
 

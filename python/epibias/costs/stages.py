@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from epibias._validate import Float32Array, Int64Array
 from epibias.costs.clock import seconds_of
 from epibias.defenses import BiasDef, Defense
 from epibias.encoder import Encoder
-from epibias.errors import InputError
 from epibias.polarization import PolarizationAxis
 from epibias.pool import CandidatePool
 from epibias.pool_parts import centres_of
@@ -26,6 +25,32 @@ from epibias.selection import Selection
 
 STAGES = ("encode", "search", "project", "sweep", "select", "total")
 AFTER_SEARCH = "after_search"
+
+
+class StagesDifferError(Exception):
+    """The stages, one by one, gave something else than the calls of a service: nobody's input.
+
+    Parameters
+    ----------
+    stage : str
+        The first that differs.
+    query : int
+        The first query for which it does.
+
+    Examples
+    --------
+    >>> print(StagesDifferError("search", 3))
+    search: alone it gives something else than as deployed, first for query 3
+    """
+
+    def __init__(self, stage: str, query: int) -> None:
+        self.stage, self.query = stage, query
+        super().__init__(
+            f"{stage}: alone it gives something else than as deployed, first for query {query}"
+        )
+
+    def __reduce__(self) -> tuple[type[StagesDifferError], tuple[str, int]]:
+        return type(self), (self.stage, self.query)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +86,36 @@ class Deployment:
         `pool_factor · k` candidates are retrieved.
     encoder : Encoder, optional
         Without one, encoding is not measured.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).standard_normal((40, 8), np.float32)
+    >>> axis = PolarizationAxis.fit(rows[:8])
+    >>> service = Deployment(CosineIndex(rows), axis, BiasDef(3), k=3, pool_factor=4)
+    >>> batch = Batch(["tram"] * 2, rows[:2], np.zeros(2, np.int64))
+    >>> service.check(batch), service.n_candidates
+    (2, 12)
+
+    Stage by stage, and as a service calls them:
+
+    >>> service.encode(batch) is None  # there is no encoder
+    True
+    >>> found = service.search(batch)
+    >>> scores = service.project(batch, found)
+    >>> service.sweep(found, scores).threshold.shape
+    (2,)
+    >>> len(service.join(batch, found, scores)), len(service.build(batch))
+    (2, 2)
+
+    Seconds of each:
+
+    >>> spent = service.timed(batch)
+    >>> sorted(spent)
+    ['after_search', 'project', 'search', 'select', 'sweep', 'total']
+    >>> spent["after_search"] <= spent["total"]
+    True
+    >>> "sweep" in service.timed_first(batch)
+    False
     """
 
     index: CosineIndex
@@ -115,8 +170,11 @@ class Deployment:
 
     def build(self, batch: Batch) -> CandidatePool:
         """Search, project and join, as a service does."""
+        return self._build(batch, self.index)
+
+    def _build(self, batch: Batch, index: CosineIndex) -> CandidatePool:
         return CandidatePool.build(
-            self.index,
+            index,
             batch.queries,
             self.axis,
             k=self.k,
@@ -129,18 +187,18 @@ class Deployment:
         """Run all but the encoder once; seconds of every stage that there is.
 
         `total` is one pass as deployed; search, project and sweep are run once more, alone.
-        `after_search` is the sum of project, join and select.
+        `after_search` is what is left of that pass without its own search: a part of `total`.
         """
         spent: dict[str, float] = {}
-        build, pool = seconds_of(lambda: self.build(batch))
+        index = _TimedIndex(self.index)
+        build, pool = seconds_of(lambda: self._build(batch, cast(CosineIndex, index)))
         spent["select"], _ = seconds_of(lambda: self.defense.select(pool))
         spent["total"] = build + spent["select"]
+        spent[AFTER_SEARCH] = spent["total"] - index.seconds
         spent["search"], found = seconds_of(lambda: self.search(batch))
         spent["project"], scores = seconds_of(lambda: self.project(batch, found))
         if isinstance(self.defense, BiasDef):
             spent["sweep"], _ = seconds_of(lambda: self.sweep(found, scores))
-        join, _ = seconds_of(lambda: self.join(batch, found, scores))
-        spent[AFTER_SEARCH] = spent["project"] + join + spent["select"]
         return spent
 
     def timed_first(self, batch: Batch) -> dict[str, float]:
@@ -170,8 +228,8 @@ class Deployment:
 
         Raises
         ------
-        InputError
-            The first stage that differs, and for which query.
+        StagesDifferError
+            With the first stage that differs, and for which query.
         """
         pool = self.build(batch)
         selection = self.defense.select(pool)
@@ -188,8 +246,23 @@ class Deployment:
         again = self.defense.select(self.join(batch, found, scores))
         for query in range(shape[0]):
             if not _same_selection(again, selection, query):
-                raise InputError("select", "the same passages by both ways", f"query {query}")
+                raise StagesDifferError("select", query)
         return len(found.indices)
+
+
+class _TimedIndex:
+    """An index, and the seconds of its latest search; all else is the index's own."""
+
+    def __init__(self, index: CosineIndex) -> None:
+        self._index, self.seconds = index, 0.0
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._index, name)
+
+    def search(self, *arguments: Any, **options: Any) -> Candidates:  # noqa: ANN401
+        """Search, and take the time."""
+        self.seconds, found = seconds_of(lambda: self._index.search(*arguments, **options))
+        return found
 
 
 def _same(stage: str, alone: np.ndarray[Any, Any], deployed: np.ndarray[Any, Any]) -> None:
@@ -197,7 +270,7 @@ def _same(stage: str, alone: np.ndarray[Any, Any], deployed: np.ndarray[Any, Any
         return
     differ = (alone != deployed).reshape(len(alone), -1).any(axis=1)
     query = int(np.flatnonzero(differ)[0])
-    raise InputError(stage, "the same values alone and deployed", f"others for query {query}")
+    raise StagesDifferError(stage, query)
 
 
 def _same_selection(one: Selection, other: Selection, query: int) -> bool:
