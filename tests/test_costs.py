@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
 
 import reference
+from epibias import _core
 from epibias.costs import corpus_file, exactness, synthetic
 from epibias.costs.chart import LineChart, Series
 from epibias.costs.corpus_file import unfinished, write_corpus
@@ -17,6 +21,7 @@ from epibias.costs.memory import PeakMemory
 from epibias.costs.sizes import bytes_of, count_of, size_text
 from epibias.costs.synthetic import SyntheticRows, chunk_rows, queries_near
 from epibias.errors import InputError
+from epibias.kernels_threads import using_threads
 from epibias.retrieval import CosineIndex
 
 DIM = 24
@@ -219,3 +224,34 @@ def test_memory_is_sampled_between():
     first, second = peak.phases["first"], peak.phases["second"]
     assert first.anonymous > second.anonymous + 100 * 2**20
     assert peak.anonymous == first.anonymous
+
+
+# ---- threads -------------------------------------------------------------------------------
+
+
+def test_a_block_without_a_number_of_threads_chooses_none():
+    """In a process of its own: what is chosen in this one would be put in force for all tests."""
+    code = (
+        "import os\n"
+        "from epibias import _core\n"
+        "from epibias.kernels_threads import using_threads\n"
+        "os.environ['EPIBIAS_THREADS'] = '3'\n"
+        "with using_threads(None) as inside: assert inside == 3\n"
+        "os.environ['EPIBIAS_THREADS'] = '5'\n"
+        "assert _core.n_threads() == 5\n"
+        "with using_threads(2) as inside: assert inside == 2\n"
+        "assert _core.n_threads() == 5\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+def test_a_block_that_fails_puts_the_number_of_threads_back():
+    before = _core.n_threads()
+    _core.set_n_threads(4)
+    try:
+        with pytest.raises(ZeroDivisionError), using_threads(2):
+            raise ZeroDivisionError
+        assert _core.n_threads() == 4
+    finally:
+        _core.set_n_threads(before)

@@ -12,7 +12,11 @@ MOST_THREADS = 1024  # what the core takes
 
 @contextlib.contextmanager
 def using_threads(n_threads: int | None) -> Iterator[int]:
-    """Let the kernels of this process use so many threads; put back afterwards.
+    """Let the kernels of this process use so many threads; afterwards the number of before.
+
+    The core cannot take back that a number was chosen. After a block with a number, the one that
+    was in force before stays chosen: `EPIBIAS_THREADS`, or the processors that are available, are
+    no longer asked in this process. A block with None sets nothing, neither before nor after.
 
     Parameters
     ----------
@@ -35,9 +39,12 @@ def using_threads(n_threads: int | None) -> Iterator[int]:
     ...     n_threads
     1
     """
+    if n_threads is None:
+        yield _core.n_threads()
+        return
+    chosen = _validate.integer("threads", n_threads, low=1, high=MOST_THREADS)
     before = _core.n_threads()
-    if n_threads is not None:
-        _core.set_n_threads(_validate.integer("threads", n_threads, low=1, high=MOST_THREADS))
+    _core.set_n_threads(chosen)
     try:
         yield _core.n_threads()
     finally:

@@ -50,6 +50,17 @@ def file_size(n_rows: int, dim: int) -> int:
 def rows_of_size(argument: str, n_bytes: int, dim: int) -> int:
     """Rows of the largest file that is not larger than this.
 
+    Parameters
+    ----------
+    argument : str
+        What a message calls the size.
+    n_bytes, dim : int
+
+    Raises
+    ------
+    InputError
+        A size below that of one row.
+
     Examples
     --------
     >>> rows_of_size("size", 1_000_000, 384)
@@ -100,6 +111,15 @@ def write_corpus(
     ------
     InputError
         A file of another size or header; rows that are not those of this seed; a full disk.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "passages.npy"
+    ...     n_before = write_corpus(path, SyntheticRows(seed=0, dim=8), 100, lambda n_rows: None)
+    ...     np.load(path).shape, n_before
+    ((100, 8), 0)
     """
     header, step = header_of(n_rows, rows.dim), chunk_rows(rows.dim)
     if path.exists():

@@ -58,7 +58,14 @@ class DataFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder for this process; the lock goes with the process."""
+        """Hold the folder for this process; the lock goes with the process.
+
+        Raises
+        ------
+        InputError
+            A file in place of the folder, one that holds something else, or one in which another
+            process works.
+        """
         if self.path.exists() and not self.path.is_dir():
             raise InputError("--data", "a folder", "a file", str(self.path))
         self._refuse_foreign()
@@ -83,13 +90,24 @@ class DataFolder:
             What decides the data.
         n_bytes : int
             What will be written at most.
+
+        Raises
+        ------
+        InputError
+            A folder that holds something else, or data of other settings; too little space.
         """
         self._refuse_foreign()
         self._refuse_other(settings)
         self.check_space(n_bytes)
 
     def check_space(self, n_bytes: int) -> None:
-        """Refuse a disk that has not so many bytes left, and a margin."""
+        """Refuse a disk that has not so many bytes left, and a margin.
+
+        Raises
+        ------
+        InputError
+            With what is needed and what is free.
+        """
         folder = self.path.absolute()
         while not folder.is_dir():
             folder = folder.parent
@@ -105,6 +123,11 @@ class DataFolder:
         -------
         bool
             Whether such data, perhaps unfinished, are there from before.
+
+        Raises
+        ------
+        InputError
+            Data of other settings, or a manifest that is not ours.
         """
         self._refuse_other(settings)
         if self._manifest() is not None:
@@ -115,7 +138,15 @@ class DataFolder:
         return False
 
     def remove(self) -> None:
-        """Remove the data, and the folder where nothing else is in it; never what is not ours."""
+        """Remove the data, and the folder where nothing else is in it; never what is not ours.
+
+        Raises
+        ------
+        InputError
+            A manifest that is not ours: nothing was removed.
+        OSError
+            What the system does not let go.
+        """
         if self._manifest() is None:
             return
         if self.index.is_dir() and not self.index.is_symlink():

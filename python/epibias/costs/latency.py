@@ -53,6 +53,11 @@ class LatencyPlan:
         case, and one of the encoder.
     n_cold : int
         Fresh processes; 0 for none.
+
+    Raises
+    ------
+    InputError
+        A number out of range, or batches that do not ascend.
     """
 
     batches: tuple[int, ...] = (1, 4, 16, 64, 256, 1024)
@@ -72,6 +77,11 @@ class LatencyPlan:
 
 def defense_of(name: str, k: int) -> Defense:
     """Give a defence of the demo by its key.
+
+    Raises
+    ------
+    InputError
+        No such key.
 
     Examples
     --------

@@ -68,6 +68,13 @@ def check_out(folder: Path, name: str) -> None:
     folder : Path
     name : str
         Of the files, and of the command that makes them: `latency`, `stress`.
+
+    Raises
+    ------
+    MissingExtraError
+        The package that writes pages is not installed.
+    InputError
+        A file in place of the folder; files of these names that the command did not write.
     """
     extra(f"epibias {name} --out", "jinja2", "report")
     if folder.exists() and not folder.is_dir():
@@ -80,7 +87,15 @@ def check_out(folder: Path, name: str) -> None:
 
 
 def write_out(folder: Path, name: str, document: Mapping[str, Any], page: Page) -> None:
-    """Write the three files, each whole or not at all; those of an earlier run are replaced."""
+    """Write the three files, each whole or not at all; those of an earlier run are replaced.
+
+    Raises
+    ------
+    MissingExtraError
+        The package that writes pages is not installed.
+    OSError
+        A folder that cannot be made, a full disk.
+    """
     jinja2 = extra(f"epibias {name} --out", "jinja2", "report")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True

@@ -18,7 +18,12 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
 
 def bytes_of(argument: str, text: str) -> int:
-    """Read a size.
+    """Read a size, in bytes.
+
+    Raises
+    ------
+    InputError
+        Not a number with a unit or without; 0, or 4 EiB and more.
 
     Examples
     --------
@@ -51,6 +56,11 @@ def size_text(n_bytes: float) -> str:
 def counts_of(argument: str, text: str) -> list[int]:
     """Read numbers of things between commas; `1e6` is as good as 1000000.
 
+    Raises
+    ------
+    InputError
+        As `count_of`.
+
     Examples
     --------
     >>> counts_of("points", "1e6, 2000000")
@@ -61,6 +71,11 @@ def counts_of(argument: str, text: str) -> list[int]:
 
 def count_of(argument: str, text: str) -> int:
     """Read one number of things, above 0.
+
+    Raises
+    ------
+    InputError
+        Not a whole number from 1 to 2⁵³ − 1.
 
     Examples
     --------
