@@ -93,8 +93,8 @@ def write_out(folder: Path, name: str, document: Mapping[str, Any], page: Page) 
     ------
     MissingExtraError
         The package that writes pages is not installed.
-    OSError
-        A folder that cannot be made, a full disk.
+    InputError
+        A folder or file that cannot be written, a full disk.
     """
     jinja2 = extra(f"epibias {name} --out", "jinja2", "report")
     environment = jinja2.Environment(
