@@ -138,6 +138,46 @@ def test_an_eigenvalue_that_occurs_twice_exactly():
         assert explained[0] == pytest.approx(1 / (2 * n_planes), abs=1e-13)
 
 
+def uniform_from_splitmix(n_vectors: int, dim: int) -> np.ndarray:
+    """What block Lanczos starts from with a seed of 0."""
+    counters = np.arange(1, n_vectors * dim + 1, dtype=np.uint64)
+    bits = counters * np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    bits ^= bits >> np.uint64(31)
+    values = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1
+    return values.reshape(n_vectors, dim)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_anchors_orthogonal_to_a_start_that_ignores_them(normalize):
+    """The leading direction is orthogonal, to rounding, to the block of seed 0, and shares no
+    coordinate with the others: from that start, the second eigenpair has no residual to show."""
+    n_anchors, dim, hidden = 600, 300, 64
+    rng = np.random.default_rng(0)
+    start = uniform_from_splitmix(4, dim)
+    leading = np.zeros(dim)
+    basis = np.linalg.qr(start[:, :52].T)[0]
+    direction = rng.normal(size=52)
+    direction -= basis @ (basis.T @ direction)
+    leading[:52] = (direction / np.linalg.norm(direction)).astype(np.float32)
+    for first in range(52, hidden, 4):  # each four mend what float32 broke before
+        rest = np.linalg.solve(start[:, first : first + 4], -start @ leading)
+        leading[first : first + 4] = rest.astype(np.float32)
+    assert np.abs(start @ leading).max() <= 1e-15
+    half = n_anchors // 2
+    others = np.linalg.qr(rng.normal(size=(dim - hidden, 2)))[0].T
+    noise = rng.normal(size=(half, dim - hidden)) * 0.12
+    noise -= noise @ others.T @ others
+    signs = np.repeat([1.0, -1.0], half // 2)
+    topic = np.zeros((half, dim))
+    topic[:, hidden:] = noise
+    for other, size in zip(others, (0.9, 0.7), strict=True):
+        topic[:, hidden:] += size * rng.permuted(signs)[:, None] * other
+    rows = np.concatenate([topic + leading, topic - leading]).astype(np.float32)
+    assert_the_oracles(rows, normalize=normalize)
+
+
 @pytest.mark.parametrize(("n_anchors", "dim"), [(16, 60), (60, 384), (400, 384), (300, 900)])
 @pytest.mark.parametrize("n_different", [2, 3, 5])
 def test_duplicates_leave_few_directions(n_anchors, dim, n_different):

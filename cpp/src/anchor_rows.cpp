@@ -1,8 +1,11 @@
 #include "anchor_rows.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "epibias/parallel.hpp"
 #include "refuse.hpp"
@@ -57,6 +60,29 @@ void add_tasks(double* sums, std::int64_t n_tasks, std::int64_t size) {
     for (std::int64_t task = 1; task < n_tasks; ++task) {
         for (std::int64_t i = 0; i < size; ++i) sums[i] += sums[task * size + i];
     }
+}
+
+// One-to-one in `word` and in `state`: a change of either is never lost.
+std::uint64_t mixed(std::uint64_t state, std::uint64_t word) {
+    state = (state ^ word) * 0x9E3779B97F4A7C15ULL;
+    return state ^ (state >> 32);
+}
+
+std::uint64_t fingerprint_of_row(const float* row, std::int64_t dim) {
+    constexpr std::int64_t kStates = 4;  // side by side: one would wait for its own multiplications
+    std::uint64_t states[kStates] = {1, 2, 3, 4};
+    const auto bits = [row](std::int64_t i) {
+        return static_cast<std::uint64_t>(std::bit_cast<std::uint32_t>(row[i]));
+    };
+    std::int64_t i = 0;
+    for (; i + 2 * kStates <= dim; i += 2 * kStates) {
+        for (std::int64_t s = 0; s < kStates; ++s) {
+            states[s] = mixed(states[s], bits(i + 2 * s) | bits(i + 2 * s + 1) << 32);
+        }
+    }
+    for (; i < dim; ++i) states[0] = mixed(states[0], bits(i));
+    for (std::int64_t s = 1; s < kStates; ++s) states[0] = mixed(states[0], states[s]);
+    return states[0];
 }
 
 [[noreturn]] void refuse_anchor(const AnchorRows& anchors, bool normalize, std::int64_t row,
@@ -172,6 +198,20 @@ double* anchor_products(const AnchorRows& anchors, bool by_gram, AlignedBuffer& 
         std::copy_n(sums + i * stride, i + 1, sums + i * size);  // forwards, to lower addresses
     }
     return sums;
+}
+
+std::uint64_t fingerprint(const AnchorRows& anchors, int n_threads) {
+    const RowTasks tasks(anchors.n_anchors);
+    std::vector<std::uint64_t> of_tasks(static_cast<std::size_t>(tasks.count()), 0);
+    tasks.run(n_threads, [&](std::int64_t task, RowRange range, int) {
+        std::uint64_t& state = of_tasks[static_cast<std::size_t>(task)];
+        for (std::int64_t i = range.first; i < range.end; ++i) {
+            state = mixed(state, fingerprint_of_row(anchors.rows + i * anchors.dim, anchors.dim));
+        }
+    });
+    std::uint64_t state = static_cast<std::uint64_t>(anchors.dim);
+    for (const std::uint64_t of_task : of_tasks) state = mixed(state, of_task);
+    return state;
 }
 
 double total_variance(const AnchorRows& anchors, AlignedBuffer& partial_sums, int n_threads) {

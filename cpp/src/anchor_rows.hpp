@@ -45,6 +45,11 @@ void centre_anchors(AnchorRows& anchors, AlignedBuffer& partial_sums, int n_thre
 double* anchor_products(const AnchorRows& anchors, bool by_gram, AlignedBuffer& products,
                         AlignedBuffer& panels, int n_threads);
 
+// A number that changes with every bit of the anchors, for starts that nobody can have prepared the
+// anchors for by accident or without knowing this function. No cryptographic hash. The same for
+// every SIMD level, thread count and byte order.
+std::uint64_t fingerprint(const AnchorRows& anchors, int n_threads);
+
 // sum |c_i|^2.
 double total_variance(const AnchorRows& anchors, AlignedBuffer& partial_sums, int n_threads);
 

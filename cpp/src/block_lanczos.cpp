@@ -19,9 +19,9 @@ constexpr double kRoundingShare = 1e-13;  // of a multiplication by the matrix
 // A direction that shrinks to this share when the known ones are taken out is rounding.
 constexpr double kDependent = 1e-13;
 
-// Uniform in [-1, 1) from the splitmix64 of a counter.
-double random_value(std::uint64_t counter) {
-    std::uint64_t bits = (counter + 1) * 0x9E3779B97F4A7C15ULL;
+// Uniform in [-1, 1): value number `counter` of the splitmix64 of `seed`.
+double random_value(std::uint64_t seed, std::uint64_t counter) {
+    std::uint64_t bits = seed + (counter + 1) * 0x9E3779B97F4A7C15ULL;
     bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9ULL;
     bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBULL;
     bits ^= bits >> 31;
@@ -37,13 +37,15 @@ struct RitzPairs {
 class BlockLanczos {
   public:
     BlockLanczos(const kernels::PolarizationAxisKernels& table, const BlockMultiply& multiply,
-                 std::int64_t n, std::int64_t stride, std::int64_t most_vectors, bool give_up_early)
+                 std::int64_t n, std::int64_t stride, std::int64_t most_vectors, bool give_up_early,
+                 std::uint64_t seed)
         : table_(table),
           multiply_(multiply),
           n_(n),
           stride_(stride),
           capacity_(most_vectors),
           give_up_early_(give_up_early),
+          seed_(seed),
           basis_(basis_buffer_.get((most_vectors + kBlock) * stride)),
           block_(block_buffer_.get(kBlock * stride)),
           projected_(static_cast<std::size_t>(most_vectors * most_vectors)),
@@ -62,7 +64,7 @@ class BlockLanczos {
                 next_look = size_ + kBlock + size_ / 6 / kBlock * kBlock;
                 const RitzPairs pairs = ritz_pairs();
                 const double excess = excess_of(pairs.values, pairs.residuals, 0);
-                if (excess <= 1) return certify(pairs, vector, eigenvalues);
+                if (excess <= 1) return confirm(pairs, vector, eigenvalues);
                 if (give_up_early_ && is_hopeless(std::log(excess))) return false;
             }
             if (full) return false;
@@ -74,7 +76,7 @@ class BlockLanczos {
     void fill_randomly(double* vectors, std::int64_t count) {
         for (std::int64_t v = 0; v < count; ++v) {
             double* vector = vectors + v * stride_;
-            for (std::int64_t i = 0; i < n_; ++i) vector[i] = random_value(n_random_++);
+            for (std::int64_t i = 0; i < n_; ++i) vector[i] = random_value(seed_, n_random_++);
             std::fill(vector + n_, vector + stride_, 0.0);
         }
     }
@@ -208,8 +210,9 @@ class BlockLanczos {
         return size_ >= 8 * kBlock && log_excess > fall * left;
     }
 
-    // The Ritz vectors in full, and their residuals from one more multiplication.
-    bool certify(const RitzPairs& pairs, double* vector, LeadingEigenvalues& eigenvalues) {
+    // The Ritz vectors in full, and whether their residuals from one more multiplication are small.
+    // A larger eigenvalue that the whole basis is orthogonal to is not seen here either.
+    bool confirm(const RitzPairs& pairs, double* vector, LeadingEigenvalues& eigenvalues) {
         std::fill_n(block_, kBlock * stride_, 0.0);
         for (std::int64_t i = 0; i < size_; ++i) {
             double* weights = dots_.data() + i * kBlock;
@@ -243,6 +246,7 @@ class BlockLanczos {
     const BlockMultiply& multiply_;
     std::int64_t n_, stride_, capacity_;
     bool give_up_early_;
+    std::uint64_t seed_;
     double last_log_excess_ = 0;
     std::int64_t last_size_ = 0;
     AlignedBuffer basis_buffer_, block_buffer_;
@@ -259,9 +263,10 @@ class BlockLanczos {
 
 bool leading_eigenpair_lanczos(const kernels::PolarizationAxisKernels& table,
                                const BlockMultiply& multiply, std::int64_t n, std::int64_t stride,
-                               std::int64_t most_vectors, bool give_up_early, double* vector,
-                               LeadingEigenvalues& eigenvalues) {
-    BlockLanczos lanczos(table, multiply, n, stride, most_vectors / kBlock * kBlock, give_up_early);
+                               std::int64_t most_vectors, bool give_up_early, std::uint64_t seed,
+                               double* vector, LeadingEigenvalues& eigenvalues) {
+    BlockLanczos lanczos(table, multiply, n, stride, most_vectors / kBlock * kBlock, give_up_early,
+                         seed);
     return lanczos.run(vector, eigenvalues);
 }
 

@@ -226,8 +226,8 @@ void fit_by_lanes(const Call& call, const float* rows, std::int64_t first_topic,
 
 // The leading pair of products that are there. Large ones: Lanczos again, with more patience, for
 // a multiplication costs much less now; where that fails too, the direct method.
-LeadingEigenvalues pair_of_products(const Call& call, double* products, double* vector,
-                                    Scratch& scratch) {
+LeadingEigenvalues pair_of_products(const Call& call, double* products, std::uint64_t seed,
+                                    double* vector, Scratch& scratch) {
     const std::int64_t size = call.size();
     if (size > kProductsLimit) {
         const std::int64_t stride = padded(size);
@@ -249,8 +249,8 @@ LeadingEigenvalues pair_of_products(const Call& call, double* products, double* 
             }
         };
         LeadingEigenvalues found;
-        if (leading_eigenpair_lanczos(call.table, multiply, size, stride, size / 2, false, vector,
-                                      found)) {
+        if (leading_eigenpair_lanczos(call.table, multiply, size, stride, size / 2, false, seed,
+                                      vector, found)) {
             return found;
         }
     }
@@ -272,14 +272,16 @@ void fit_alone(const Call& call, const float* rows, std::int64_t number, const d
     centre_anchors(anchors, scratch.sums, n_threads);
     double* vector = scratch.vectors.get(std::max(call.stride, padded(call.size())));
     Spectrum spectrum;
+    std::uint64_t seed = 0;
     if (call.size() > kProductsLimit) {
+        seed = fingerprint(anchors, n_threads);
         spectrum.trace = total_variance(anchors, scratch.sums, n_threads);
         require_different(anchors, spectrum.trace);
         const auto multiply = [&](const double* block, double* results) {
             covariance_times(anchors, block, results, scratch.sums, n_threads);
         };
         if (leading_eigenpair_lanczos(call.table, multiply, call.dim, call.stride, call.size() / 4,
-                                      true, vector, spectrum.eigenvalues)) {
+                                      true, seed, vector, spectrum.eigenvalues)) {
             write_result(call, anchors, vector, false, spectrum, stances, scratch);
             return;
         }
@@ -289,7 +291,7 @@ void fit_alone(const Call& call, const float* rows, std::int64_t number, const d
     spectrum.trace = trace_of(products, call.size());
     require_different(anchors, spectrum.trace);
     std::fill_n(vector, std::max(call.stride, padded(call.size())), 0.0);
-    spectrum.eigenvalues = pair_of_products(call, products, vector, scratch);
+    spectrum.eigenvalues = pair_of_products(call, products, seed, vector, scratch);
     write_result(call, anchors, vector, call.by_gram(), spectrum, stances, scratch);
 }
 

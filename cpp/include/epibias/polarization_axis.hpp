@@ -15,9 +15,11 @@
 //   vector lane; m <= 256 tridiagonal form of the products; above, block Lanczos on the anchors
 //   themselves (block_lanczos.hpp), and on their products where the spectrum falls too slowly.
 // Error: angle <= about (2e-16 n_anchors / relative_gap + 6e-8) rad, the last from rounding to
-//   float32; by Lanczos, which certifies it, max(1e-8, 1e-13 / relative_gap) + 6e-8. Eigenvalues: a
-//   few n eps of the first, the second by Lanczos 1e-11 of it. Below a relative gap of 1e-6 the
-//   axis is one of many: look at relative_gap.
+//   float32; by Lanczos max(1e-8, 1e-13 / relative_gap) + 6e-8, from residuals that are checked.
+//   That no larger eigenvalue was missed is proven by the direct methods only; for Lanczos it holds
+//   with probability 1 over its start, which is drawn from a hash of the anchors:
+//   block_lanczos.hpp. Eigenvalues: a few n eps of the first, the second by Lanczos 1e-11 of it.
+//   Below a relative gap of 1e-6 the axis is one of many: look at relative_gap.
 // Determinism: the same bits for every SIMD level, thread count and batch.
 // Complexity a topic: n_anchors dim m / 2 and symmetric_eigen.hpp; by Lanczos 8 n_anchors dim a
 //   block of four vectors, of which 10 to 15 are usual and m / 16 the most.
