@@ -59,7 +59,8 @@ class QuantizedCandidates {
     }
 
     void keep_rows_below(std::int64_t n_rows) {
-        while (count_ > 0 && row(count_ - 1) >= n_rows) --count_;  // rows of a tile ascend
+        while (count_ > 0 && std::int64_t{row(count_ - 1)} >= n_rows)
+            --count_;  // rows of a tile ascend
     }
 
     // Keeps, in their order, the candidates for which keep(value, residual) holds.

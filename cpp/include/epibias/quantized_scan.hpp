@@ -49,7 +49,7 @@ void quantize_passages(MatrixView<const float> passages, std::span<const double>
 
 struct QuantizedCodes {
     std::span<const std::uint8_t> eight_bits;
-    std::span<const std::uint8_t> four_bits = {};  // scanned first, where there are any
+    std::span<const std::uint8_t> four_bits;  // scanned first, where there are any
 };
 
 struct QuantizedScanOptions {

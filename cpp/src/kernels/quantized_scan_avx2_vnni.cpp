@@ -23,9 +23,6 @@ struct LanesVnni256 : SharedLanes256 {
 }  // namespace
 
 namespace EPIBIAS_VNNI_LEVEL {
-extern const QuantizedScanKernels kQuantizedScan;
-extern const QuantizedScanKernels kQuantizedScanFourBits;
-
 const QuantizedScanKernels kQuantizedScan = {
     .code_limit = 127,
     .query_limit = 127,

@@ -46,12 +46,12 @@ constexpr std::int64_t kStepsPerBurst = 4;
 template <typename Lanes>
 struct EightBits : Lanes {
     static constexpr int kWords = 1;
-    static auto word(typename Lanes::Codes line, int /*number*/) { return line; }
+    static auto word(Lanes::Codes line, int /*number*/) { return line; }
 };
 template <typename Lanes>
 struct FourBits : Lanes {
     static constexpr int kWords = 2;
-    static auto word(typename Lanes::Codes line, int number) {
+    static auto word(Lanes::Codes line, int number) {
         return number == 0 ? Lanes::low_halves(line) : Lanes::high_halves(line);
     }
 };
