@@ -209,7 +209,7 @@ std::uint64_t fingerprint(const AnchorRows& anchors, int n_threads) {
             state = mixed(state, fingerprint_of_row(anchors.rows + i * anchors.dim, anchors.dim));
         }
     });
-    std::uint64_t state = static_cast<std::uint64_t>(anchors.dim);
+    auto state = static_cast<std::uint64_t>(anchors.dim);
     for (const std::uint64_t of_task : of_tasks) state = mixed(state, of_task);
     return state;
 }
