@@ -29,7 +29,7 @@ import machine
 import peers
 from answers import WrongAnswerError, check_ours, check_peer
 from contenders import ONCE, batches, best_core_type, our_process, peer_process
-from interleave import Process, interleaved
+from interleave import IDLE_SECONDS, Process, interleaved
 
 Name = tuple[str, str]  # contender and SIMD level; "" for a peer
 
@@ -37,7 +37,10 @@ QUERIES = (1, 16, 256, 1024)
 K = (20, 1000)
 MOST_QUERIES_AT_LARGE_K = 256
 TRIED_TWICE_S = 0.5
-MOST_QUERIES_AT_LOWER_LEVELS = 256
+# Lower SIMD levels run on one thread, and up to so many queries.
+MOST_QUERIES_AT_LEVEL = {"avx2": 256, "scalar": 16}
+FEW_QUERIES = 16
+HOPELESS = 3  # a peer so many times slower than another is not run with more queries
 # Groups that share a process, and the environment of those that want one.
 GROUPS: dict[str, tuple[str, ...]] = {
     "FAISS default": ("FAISS default",),
@@ -103,8 +106,20 @@ class Arena:
         if setting != best:
             process.ask("configure", name, n_queries, k, best)
             process.ask("search", name, n_queries, k)
-        if n_queries >= 16:
+        if n_queries >= FEW_QUERIES and k == K[0]:
             self.seconds_a_query[name] = trials[best][by_cpu] / n_queries
+
+    def why_not(self, name: Name, n_queries: int, most_seconds: float) -> str:
+        """Say why a contender is left out; empty if it is not. Known from fewer queries."""
+        known = self.seconds_a_query
+        if name not in known:
+            return ""
+        if known[name] * n_queries > most_seconds:
+            return f"a call would take about {known[name] * n_queries:.0f} s"
+        fastest = min(seconds for other, seconds in known.items() if not other[1])
+        if not name[1] and n_queries > FEW_QUERIES and known[name] > HOPELESS * fastest:
+            return f"took {known[name] / fastest:.1f} times as long as the fastest peer before"
+        return ""
 
     def case(
         self, names: Sequence[Name], n_queries: int, k: int, options: argparse.Namespace
@@ -115,9 +130,9 @@ class Arena:
         exact = None
         for name in names:
             row = {"contender": name[0], "level": name[1], "n_queries": n_queries, "k": k}
-            seconds = self.seconds_a_query.get(name, 0) * n_queries
-            if seconds > options.most_seconds:
-                rows.append(row | {"not_run": f"a call would take about {seconds:.0f} s"})
+            why_not = self.why_not(name, n_queries, options.most_seconds)
+            if why_not:
+                rows.append(row | {"not_run": why_not})
                 continue
             self.configure(name, n_queries, k)
             *answer, notes = self.process(name).ask("answer", name, n_queries, k)
@@ -132,7 +147,9 @@ class Arena:
         calls = {
             name: partial(self.process(name).ask, "search", name, n_queries, k) for name in running
         }
-        times = interleaved(calls, options.rounds, options.budget)
+        # With one thread a call leaves no threads behind that spin.
+        idle = IDLE_SECONDS if self.n_threads > 1 else IDLE_SECONDS / 8
+        times = interleaved(calls, options.rounds, options.budget, idle)
         return rows + [row | times[name].summary() for name, row in running.items()]
 
 
@@ -146,7 +163,7 @@ def cases(options: argparse.Namespace) -> list[dict[str, Any]]:
     ]
     if not options.quick and options.embeddings is None:
         # The worst case, and only what stands at the top elsewhere.
-        worst = {"data": "normal", "dim": options.dims[0], "n_threads": 1, "queries": (1, 16, 256)}
+        worst = {"data": "normal", "dim": options.dims[0], "n_threads": 1, "queries": (1, 256)}
         every.append(worst | {"peers": ("numpy", "FAISS", "FAISS Panorama"), "k": (20,)})
     return every
 
@@ -180,8 +197,9 @@ def run_case(
                     continue
                 levels = [best]
                 with_lower = case["n_threads"] == 1 and case["data"] != "normal" and k == K[0]
-                if options.levels and with_lower and n_queries <= MOST_QUERIES_AT_LOWER_LEVELS:
-                    levels += lower
+                if options.levels and with_lower:
+                    most = MOST_QUERIES_AT_LEVEL
+                    levels += [level for level in lower if n_queries <= most.get(level, 0)]
                 names = [(scan, level) for level in levels for scan in options.scans]
                 names += [(peer, "") for peer in arena.processes]
                 rows = arena.case(names, n_queries, k, options)
@@ -242,7 +260,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--peers", type=words, default=tuple(peers.PEERS))
     parser.add_argument("--levels", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--budget", type=float, default=2.0, help="seconds for one in one case")
+    parser.add_argument("--budget", type=float, default=1.0, help="seconds for one in one case")
     parser.add_argument(
         "--most-seconds", type=float, default=5.0, help="a call; longer is left out"
     )

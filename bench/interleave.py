@@ -133,7 +133,10 @@ class Times:
 
 
 def interleaved(
-    calls: dict[Any, Callable[[], tuple[float, float]]], rounds: int, budget_s: float
+    calls: dict[Any, Callable[[], tuple[float, float]]],
+    rounds: int,
+    budget_s: float,
+    idle_s: float = IDLE_SECONDS,
 ) -> dict[Any, Times]:
     """Time all calls in turn, at most `rounds` times each; one that is slow, less often.
 
@@ -145,7 +148,7 @@ def interleaved(
         for name, call in calls.items():
             if number >= 3 and sum(times[name].wall) >= budget_s:
                 continue
-            time.sleep(IDLE_SECONDS)
+            time.sleep(idle_s)
             wall, cpu = call()
             times[name].wall.append(wall)
             times[name].cpu.append(cpu)

@@ -126,8 +126,8 @@ class Panorama:
     The rotation is not centred, so products stay what they were; queries are rotated in the call.
     """
 
-    LEVELS = (4, 8, 16, 32)
-    BATCHES = (128, 1024)
+    LEVELS = (8, 16, 24, 32)
+    BATCHES = (512, 1024)  # 128, the default, takes a fifth longer
 
     def __init__(self, passages: Rows, n_threads: int) -> None:
         import faiss
