@@ -18,7 +18,7 @@ import peers
 from interleave import Handler, Process, timed
 
 ONCE = "int8 once"  # codes of 8 bits made on the way, for one search
-SINGLE_QUERIES = 16
+SINGLE_QUERIES = 8
 
 
 def our_process(passages: str, queries: str, scans: Sequence[str]) -> Handler:

@@ -35,12 +35,15 @@ Name = tuple[str, str]  # contender and SIMD level; "" for a peer
 
 QUERIES = (1, 16, 256, 1024)
 K = (20, 1000)
-MOST_QUERIES_AT_LARGE_K = 256
+# At large k, so many queries, and these peers.
+QUERIES_AT_LARGE_K = (1, 256)
+PEERS_AT_LARGE_K = ("numpy", "torch", "FAISS", "FAISS Panorama")
 TRIED_TWICE_S = 0.5
 # Lower SIMD levels run on one thread, and up to so many queries.
 MOST_QUERIES_AT_LEVEL = {"avx2": 256, "scalar": 16}
 FEW_QUERIES = 16
-HOPELESS = 3  # a peer so many times slower than another is not run with more queries
+HOPELESS = 3  # a peer so many times slower than another is not run with more queries,
+ALWAYS = ("numpy", "torch", "FAISS")  # but these are
 # Groups that share a process, and the environment of those that want one.
 GROUPS: dict[str, tuple[str, ...]] = {
     "FAISS default": ("FAISS default",),
@@ -117,7 +120,8 @@ class Arena:
         if known[name] * n_queries > most_seconds:
             return f"a call would take about {known[name] * n_queries:.0f} s"
         fastest = min(seconds for other, seconds in known.items() if not other[1])
-        if not name[1] and n_queries > FEW_QUERIES and known[name] > HOPELESS * fastest:
+        hopeless = name[0] not in ALWAYS and known[name] > HOPELESS * fastest
+        if not name[1] and n_queries > FEW_QUERIES and hopeless:
             return f"took {known[name] / fastest:.1f} times as long as the fastest peer before"
         return ""
 
@@ -193,15 +197,20 @@ def run_case(
         *lower, best = arena.facts["ours"]["levels"]
         for n_queries in case.get("queries", options.queries):
             for k in case.get("k", options.k):
-                if k > 100 and n_queries > MOST_QUERIES_AT_LARGE_K:
+                if k > 100 and n_queries not in QUERIES_AT_LARGE_K:
                     continue
                 levels = [best]
                 with_lower = case["n_threads"] == 1 and case["data"] != "normal" and k == K[0]
                 if options.levels and with_lower:
                     most = MOST_QUERIES_AT_LEVEL
                     levels += [level for level in lower if n_queries <= most.get(level, 0)]
-                names = [(scan, level) for level in levels for scan in options.scans]
-                names += [(peer, "") for peer in arena.processes]
+                # ONCE is for many queries.
+                scans = [scan for scan in options.scans if scan != ONCE or n_queries > 1]
+                names = [(scan, level) for level in levels for scan in scans]
+                names = [name for name in names if name[0] != ONCE or name[1] == best]
+                names += [
+                    (peer, "") for peer in arena.processes if k <= 100 or peer in PEERS_AT_LARGE_K
+                ]
                 rows = arena.case(names, n_queries, k, options)
                 found += [
                     {"data": case["data"], "dim": int(passages.shape[1])}
@@ -304,12 +313,12 @@ def main() -> None:
         rows, facts = run_case(case, options, core_type)
         results["rows"] += rows
         results["sets"].append(case | facts)
-    results["minutes"] = round((time.perf_counter() - started) / 60, 1)
+        results["minutes"] = round((time.perf_counter() - started) / 60, 1)
+        if options.json is not None:  # after each set: a run that is stopped leaves what it has
+            temporary = options.json.with_suffix(".tmp")
+            temporary.write_text(as_text(results), encoding="utf-8")
+            temporary.replace(options.json)
     print(f"{results['minutes']} minutes")
-    if options.json is not None:
-        temporary = options.json.with_suffix(".tmp")
-        temporary.write_text(as_text(results), encoding="utf-8")
-        temporary.replace(options.json)
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ class Peer(Protocol):
 
 
 def blocks(n_queries: int, sizes: Sequence[int]) -> list[int]:
-    """Give the sizes of query blocks worth trying: at most 16 blocks, none larger than all."""
-    return sorted({min(size, n_queries) for size in sizes if 16 * size >= n_queries})
+    """Give the sizes of query blocks worth trying: fewer than 8 blocks, none larger than all."""
+    return sorted({min(size, n_queries) for size in sizes if 8 * size > n_queries})
 
 
 class NumPy:
