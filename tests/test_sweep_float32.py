@@ -172,6 +172,19 @@ def test_options_that_void_the_bound_are_left_to_float64(options):
             assert np.all(result[5] == 10)  # the split, and one a permutation
 
 
+@pytest.mark.parametrize("n", [20, 300])
+@pytest.mark.parametrize("kappa", [1e-310, 1e6])
+def test_mutual_information_does_not_look_at_kappa(n, kappa):
+    """Not even for how far a kernel reaches: 1 / 1e-310 is infinite."""
+    similarities, scores = queries("shifted", 6, n)
+    options = {"criterion": "mi", "permutations": 9}
+    expected = sweeps(similarities, scores, **options)
+    got = sweeps(similarities, scores, kappa=kappa, **options)
+    for result, like in zip(got, expected, strict=True):
+        for field in (0, 1, 2, 3, 5):
+            assert np.array_equal(result[field], like[field])
+
+
 @pytest.mark.parametrize("max_exceedances", [0, 4])
 @pytest.mark.parametrize("kappa", [0.0005, 0.025, 2.0])
 def test_p_values_are_the_oracles(max_exceedances, kappa):

@@ -19,10 +19,14 @@ int most_blocks(const Query& query) {
 }
 
 // Beyond this many bandwidths a candidate is left out of a block. What is dropped moves the
-// divergence by at most 2 Q(reach) n / m (1 / kappa + 64) <= 2e-7, as 2 Q(x) <= exp(-x^2 / 2).
+// divergence by at most 2 Q(reach) n / m (r + 64) <= 2e-7, as 2 Q(x) <= exp(-x^2 / 2). r is the
+// largest ratio of the densities, 1 / kappa. Mutual information, whose total is the sum of its
+// sides, moves by what is dropped times logarithms alone, and kappa may be any number there.
 double reach_of(const Query& query, const ThresholdSweepOptions& options) {
+    const bool kl = options.criterion == SweepCriterion::kKullbackLeibler;
     const double share = static_cast<double>(query.n) / static_cast<double>(options.min_kept);
-    return std::sqrt(2 * std::log(5e6 * share * (1 / options.kappa + 64)));
+    const double largest_ratio = kl ? 1 / options.kappa : 0;
+    return std::sqrt(2 * std::log(5e6 * share * (largest_ratio + 64)));
 }
 
 double scaled_step(const Query& query) {
