@@ -127,36 +127,6 @@ def test_levels_threads_and_batches_do_not_matter(defense):
             np.testing.assert_array_equal(values[0], whole.diagnostics[name][query])
 
 
-@pytest.mark.parametrize("with_ids", [True, False])
-def test_a_long_permutation_test_is_cut_into_calls_that_change_nothing(monkeypatch, with_ids):
-    rng = np.random.default_rng(2)
-    sizes = [0, 7, 12, 30, 1, 9, 20, 20, 3, 14, 25]
-    pool = make_pool(
-        [rng.uniform(0, 1, n) for n in sizes], [rng.normal(0, 0.1, n) for n in sizes],
-        neutral_centres=rng.normal(0, 0.1, 11), query_ids=rng.permutation(11),
-    )  # fmt: skip
-    arrays = (pool.similarities, pool.scores, pool.offsets, pool.indices)
-    keys = {"neutral_centres": pool.neutral_centres}
-    keys["query_ids"] = pool.query_ids if with_ids else None
-    defense = BiasDef(4, gate=0.5, permutations=19, side="auto", fill="refill")
-    whole = biasdef_select(*arrays, vars(defense), **keys)
-    calls = []
-
-    def rows_of_a_call(n, permutations, n_threads):
-        calls.append((n, permutations))
-        return 4
-
-    monkeypatch.setattr(kernels_select, "rows_of_a_call", rows_of_a_call)
-    in_parts = biasdef_select(*arrays, vars(defense), **keys)
-    assert calls == [(30, 19)]
-    for one, other in zip(whole[:7], in_parts[:7], strict=True):
-        assert one.dtype == other.dtype == np.int64
-        np.testing.assert_array_equal(one, other)
-    assert list(whole[7]) == list(in_parts[7])
-    for name, values in whole[7].items():
-        np.testing.assert_array_equal(values, in_parts[7][name])
-
-
 def test_arrays_that_changed_under_a_pool_are_refused():
     pool = make_pool([[0.5], [0.4, 0.3, 0.2]], [[0], [0, 1, 2]])
     pool.scores[2] = np.nan

@@ -238,11 +238,16 @@ def _select_in_chunks(given: tuple[Any, ...]) -> SelectionParts:
     """Select for some queries a call, so that Ctrl-C is heard, and lay the parts end to end."""
     similarities, scores, offsets, indices, parameters, *keys = given
     neutral_centres, query_ids, precision = keys
+    if not isinstance(offsets, np.ndarray) or offsets.dtype != np.int64:
+        return _core.biasdef_select(*given)  # which refuses them
     n_queries = len(offsets) - 1
     largest = int(np.diff(offsets).max())
     step = rows_of_a_call(largest, parameters["permutations"], _core.n_threads())
     if n_queries <= step:
         return _core.biasdef_select(*given)
+    # First without shuffles: what is wrong with the batch as a whole, no chunk of it would show.
+    of_batch = (similarities, scores, offsets, indices, {**parameters, "gate": None})
+    _core.biasdef_select(*of_batch, neutral_centres, query_ids, precision)
     if query_ids is None:
         query_ids = np.arange(n_queries, dtype=np.int64)
     parts = []
