@@ -123,6 +123,17 @@ def test_a_gate_at_the_smallest_p_value_can_fire():
 
 
 @pytest.mark.parametrize("defense", [BiasDef(), BiasDef.bare(), BiasDef.printed()])
+def test_a_sweep_of_no_candidates_and_of_no_array(defense):
+    nothing = np.empty((1, 0), np.float32)
+    cut = defense.sweep(nothing, nothing)
+    assert cut.n_kept.tolist() == [0]
+    assert cut.threshold.tolist() == [np.inf]
+    for wrong in (nothing[0], [[0.5, 0.4]]):
+        with pytest.raises(InputError, match=r"^similarities: expected "):
+            defense.sweep(wrong, wrong)
+
+
+@pytest.mark.parametrize("defense", [BiasDef(), BiasDef.bare(), BiasDef.printed()])
 def test_without_a_gate_there_is_no_p_value(defense):
     pool = make_pool([np.linspace(0.9, 0.3, 20), [0.5], [0.5, 0.4]], [np.arange(20), [1], [1, 1]])
     assert np.isnan(defense.select(pool).diagnostics["p_value"]).all()

@@ -369,7 +369,9 @@ class BiasDef:
                 bandwidth_factor=self.bandwidth_factor,
                 curve=curve,
             )
+        _validate.array("similarities", similarities, dtype=np.float32, ndim=2)
         points = self.kappa_points
+        n_candidates = max(similarities.shape[1], 1)  # of none there is nothing to split
         return threshold_sweep(
             similarities,
             scores,
@@ -377,7 +379,7 @@ class BiasDef:
             slack=self.slack,
             min_side=self.min_side,
             criterion=self.criterion,
-            kappa=self.kappa if points is None else points / similarities.shape[1],
+            kappa=self.kappa if points is None else points / n_candidates,
             bandwidth_factor=self.bandwidth_factor,
             permutations=0 if self.gate is None else self.permutations,
             seed=self.seed,
