@@ -193,6 +193,30 @@ CANDIDATES, PS_CASE = CASE["candidate_embeddings"], make_case(1, 6, 4)
             {"ps_embeddings": with_value(CANDIDATES, (7, 4), np.nan), "normalize": False},
             "ps_embeddings: expected finite values, got nan (query 3, row 1, column 4)",
         ),
+        (
+            {
+                "candidate_embeddings": with_value(CANDIDATES, 9, 3e38),
+                "axes": np.full((3, 6), -1, np.float32),
+                "normalize": False,
+            },
+            "candidate_embeddings: expected rows whose score float32 holds, got -1.8",
+        ),
+        (
+            {
+                "ps_embeddings": with_value(CANDIDATES, 7, 3e38),
+                "axes": np.ones((3, 6), np.float32),
+                "normalize": False,
+            },
+            "ps_embeddings: expected rows whose score float32 holds, got 1.8",
+        ),
+        (
+            {"score_offsets": np.array([0, np.nan, 0])},
+            "score_offsets: expected finite values within float32, got nan (row 1)",
+        ),
+        (
+            {"score_offsets": np.array([0, 0, -1e39])},
+            "score_offsets: expected finite values within float32, got -1e+39 (row 2)",
+        ),
         ({"offsets": CASE["offsets"].astype(np.int32)}, "offsets: expected dtype int64"),
         ({"candidate_embeddings": CANDIDATES.astype(float)}, "candidate_embeddings: expected dty"),
         ({"normalize": 1}, "normalize: expected True or False, got 1"),

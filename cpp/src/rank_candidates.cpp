@@ -79,6 +79,14 @@ void refuse_value(const float* row, std::int64_t dim, std::int64_t number, std::
                ", row " + std::to_string(number) + ", column " + std::to_string(column) + ")");
 }
 
+// Unscaled rows of large values have scores beyond float32.
+[[noreturn]] void refuse_score(const char* argument, double score, std::int64_t number,
+                               std::int64_t query) {
+    refuse(argument, "rows whose score float32 holds",
+           number_text(score) + " (query " + std::to_string(query) + ", row " +
+               std::to_string(number) + ")");
+}
+
 bool is_positive_and_finite(double value) {
     return value > 0 && std::isfinite(value);
 }
@@ -187,6 +195,10 @@ class Ranking {
                                   ? 0.0
                                   : given_.score_offsets[static_cast<std::size_t>(axis)];
         place.score = static_cast<float>(static_cast<double>(score) - offset);
+        if (!std::isfinite(place.score)) {
+            refuse_score(same_rows ? "candidate_embeddings" : "ps_embeddings", product, place.row,
+                         query);
+        }
     }
 
     void check_ps_row(double squared, const float* row, std::int64_t number,
@@ -216,6 +228,15 @@ void check_columns(const char* argument, const char* other, std::int64_t got,
            std::to_string(got));
 }
 
+// Float32 holds them, so that no score less its offset is one of the row's own making.
+void check_score_offsets(std::span<const double> offsets) {
+    for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
+        if (std::isfinite(static_cast<float>(offsets[axis]))) continue;
+        refuse("score_offsets", "finite values within float32",
+               number_text(offsets[axis]) + " (row " + std::to_string(axis) + ")");
+    }
+}
+
 void check(const CandidateRows& given) {
     const std::int64_t n_queries = given.queries.n_rows;
     const std::int64_t n_candidates = given.candidates.n_rows;
@@ -234,6 +255,7 @@ void check(const CandidateRows& given) {
                   given.axes.n_columns);
     if (!given.score_offsets.empty()) {
         check_rows("score_offsets", "axes", std::ssize(given.score_offsets), given.axes.n_rows);
+        check_score_offsets(given.score_offsets);
     }
     if (!given.axis_of_query.empty()) {
         check_rows("axis_of_query", "query_embeddings", std::ssize(given.axis_of_query), n_queries);

@@ -5,8 +5,7 @@
 //   cosine_topk.hpp; PS = float32(canonical_dot(p, axis) * inverse_norm(p)), less the offset of the
 //   axis, rounded to float32 once more; without `normalize` the norm of p is left out.
 // Shapes: ragged. Query i owns the rows offsets[i] to offsets[i + 1] of candidates, ps_rows,
-// indices
-//   and of all results. Rows at any byte address.
+//   indices and of all results. Rows at any byte address.
 // float32 in -> float64 sums -> float32 out.
 // Order: similarity descending, then index ascending (ranking.hpp), within each query.
 // Determinism: the same bits for every SIMD level, thread count and batch; those of cosine_topk and
@@ -43,7 +42,8 @@ struct RankedCandidates {
 };
 
 // Throws std::invalid_argument for shapes and offsets that do not fit, an index twice in a query, a
-// zero or non-finite row (query and row within its candidates named), an axis out of range.
+// zero or non-finite row, a score beyond float32 (query and row within its candidates named), an
+// axis out of range.
 void rank_candidates(const CandidateRows& given, const RankedCandidates& result, int n_threads = 0);
 
 }  // namespace epibias
