@@ -1,7 +1,7 @@
 """Array in, array out: the stages of the core, on the back end where the arrays live.
 
-The only module that imports `epibias._core`. numpy arrays run on the CPU, never cast, copied or
-moved; what the core refuses is an `InputError`.
+This module and the `kernels_…` ones beside it alone import `epibias._core`. numpy arrays run on the
+CPU, never cast, copied or moved; what the core refuses is an `InputError`.
 """
 
 from __future__ import annotations

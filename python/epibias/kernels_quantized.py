@@ -1,6 +1,6 @@
 """Array in, array out: cosine top-k through codes of 8 or 4 bits.
 
-Beside `kernels`, and by the same rules: the only other module that imports `epibias._core`.
+Beside `kernels`, and by the same rules.
 """
 
 from __future__ import annotations
