@@ -30,18 +30,18 @@
 //   densities that is (1.9 w + 2) u for S_L and at most (9 w + 31) u for the floored S_R.
 //   Logarithms are off by 5 u. Errors of both sums count once, and once more times
 //   E|ln ratio| <= divergence + 2 / e; what the window of a large query leaves out is the 2e-7.
-//   That is 2e-5 at n = 20; the largest of 60,000 differences was 2e-6
-//   (bench/check_threshold_sweep.py). A decision that the bound leaves open is taken in float64, in
-//   both precisions; so are all where kappa lies outside 1e-6 … 1e3, the grid is coarser than 2 h,
-//   or n is above 10^6.
+//   bench/check_threshold_sweep.py holds what is measured against a tenth of that at n = 20. A
+//   decision that the bound leaves open is taken in float64, in both precisions; so are all where
+//   kappa lies outside 1e-6 … 1e3 (kKullbackLeibler), the grid is coarser than 2 h, or n is above
+//   10^6.
 // kBinned: the splits at min_kept, ceil(q n / 256) for q = 1 … 255, and n - min_dropped, each moved
 //   up to the next between two similarities; scores shared out linearly between the two nearest
 //   grid points, and smoothed with a kernel of variance max(h^2 - step^2 / 6, h^2 / 4) that adds up
 //   to 1. Always float64, and the same bits everywhere; another answer than kAllSplits
 //   (docs/threshold.md says by how much), so never chosen but by name.
-// Complexity: O(n * n_grid) a query, times 1 + permutations; binned O(n + 256 n_grid). Memory per
-// thread: 3 n * 8 float64,
-//   and n * n_grid float32 where there are permutations (and float64 where float32 left one open).
+// Complexity: O(n * n_grid) a query, times 1 + permutations; binned O(n + 256 n_grid).
+// Memory per thread: 3 n * 8 float64, and n * n_grid float32 where there are permutations (and
+//   float64 where float32 left one open).
 // References: arXiv 2512.00804, section VI; Silverman 1986 for h; Steele, Lea, Flood 2014,
 //   doi:10.1145/2660193.2660195; Besag, Clifford 1991, doi:10.1093/biomet/78.2.301.
 #pragma once
