@@ -1,6 +1,7 @@
-"""Tables of the sweep, the axis and BiasDef's selection; tables.py puts them on their page.
+"""Tables of the sweep, the axis, BiasDef's selection and the stress run, for tables.py.
 
-`bench/threshold_sweep.py`, `polarization_axis.py` and `biasdef_select.py` write those files.
+`bench/threshold_sweep.py`, `polarization_axis.py` and `biasdef_select.py` write those files;
+`epibias stress --out` writes the last.
 """
 
 from __future__ import annotations
@@ -124,3 +125,28 @@ def biasdef_select(results: Results) -> str:
         where = f"{goal['n_queries']} query, {goal['pool']} candidates, dim {goal['dim']}"
         table += f"\n\nGoal: p99 of at most {goal['wall_p99_us']:g} µs for {where}."
     return table
+
+
+def stress(results: Results) -> str:
+    """Give the time of a query for each number of passages, the memory, and the verdicts."""
+    lines = []
+    for point, deviation in zip(results["points"], results["linearity"]["deviations"], strict=True):
+        query = f"{figure(point['ms'])} ({point['scan']})"
+        together = figure(round(point["batch_queries_per_second"]))
+        lines.append([figure(point["n_passages"]), query, f"{100 * deviation:+.0f} %", together])
+        lines[-1].append(figure(point["p95_ms"]))
+    columns = ["passages", "a query, ms (scan)", "from linear"]
+    columns += [f"queries a second, {results['points'][0]['batch_size']} a call", "p95, ms"]
+    exact, memory = results["exactness"], results["memory"]
+    phases = [
+        [name, *(figure(round(found[kind] / 2**20)) for kind in ("anonymous", "file_mapped"))]
+        for name, found in memory["phases"].items()
+    ]
+    verdicts = ", ".join(f"{name} {verdict}" for name, verdict in results["verdicts"].items())
+    said = (
+        f"{exact['n_wrong']} of {figure(exact['n_answers'])} answers differ from float64; "
+        f"made in {figure(results['corpus']['seconds'])} s, prepared in "
+        f"{figure(results['index']['seconds'])} s. Verdicts: {verdicts}."
+    )
+    table = markdown(["while", "anonymous, MiB", "file-mapped, MiB"], phases)
+    return "\n\n".join([markdown(columns, lines), table, said])

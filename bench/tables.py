@@ -39,9 +39,20 @@ def read(folder: Path = RESULTS) -> dict[str, dict[str, Any] | None]:
     return found
 
 
+def of_environment(environment: dict[str, Any]) -> dict[str, Any]:
+    """Give what the package's own commands say of the machine in the words of the benches."""
+    return {
+        "processor": environment["processor"],
+        "cores": environment["n_cpus"],
+        "threads": environment["backend"]["n_threads"],
+        "commit": environment["commit"][:12],
+    }
+
+
 def where(results: dict[str, Any]) -> str:
     """Give the line that says what a results file was measured on, and with."""
-    machine = results["machine"]
+    of_bench = "machine" in results
+    machine = results["machine"] if of_bench else of_environment(results["environment"])
     parts = [str(machine.get("processor", "processor not recorded"))]
     facts = {"cores": "{} cores", "threads": "threads: {}", "commit": "commit {}"}
     facts["load_when_it_began"] = "load {} when it began"
@@ -200,6 +211,7 @@ LAYOUTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "threshold_sweep": stage_tables.threshold_sweep,
     "polarization_axis": stage_tables.polarization_axis,
     "biasdef_select": stage_tables.biasdef_select,
+    "stress": stage_tables.stress,
 }
 
 

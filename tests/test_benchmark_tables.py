@@ -132,6 +132,43 @@ SELECTIONS = {
 }
 
 
+STRESS = {
+    "environment": {
+        "processor": "p",
+        "n_cpus": 2,
+        "backend": {"n_threads": 3},
+        "commit": "0123456789abcdef",
+    },
+    "points": [
+        {
+            "n_passages": 1_000_000,
+            "ms": 6.5,
+            "scan": "int4",
+            "batch_size": 200,
+            "batch_queries_per_second": 412.9,
+            "p95_ms": 8.5,
+        }
+    ],
+    "linearity": {"deviations": [-0.06]},
+    "exactness": {"n_wrong": 1, "n_answers": 880},
+    "memory": {"phases": {"search": {"anonymous": 2**20, "file_mapped": 3 * 2**20}}},
+    "corpus": {"seconds": 90},
+    "index": {"seconds": 20},
+    "verdicts": {"exact": "failed"},
+}
+
+
+def test_a_stress_run_has_its_tables(tables):
+    page = tables.page({"stress": STRESS})
+    for line in (
+        "p, 2 cores, threads: 3, commit 0123456789ab.",
+        "| 1,000,000 | 6.5 (int4) | -6 % | 413 | 8.5 |",
+        "| search | 1 | 3 |",
+        "1 of 880 answers differ from float64; made in 90 s, prepared in 20 s. Verdicts: exact failed.",
+    ):
+        assert line in page, line
+
+
 def test_each_bench_has_its_tables(tables):
     page = tables.page(
         {"threshold_sweep": SWEEPS, "polarization_axis": AXES, "biasdef_select": SELECTIONS}
