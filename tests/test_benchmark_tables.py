@@ -164,7 +164,8 @@ def test_a_stress_run_has_its_tables(tables):
         "p, 2 cores, threads: 3, commit 0123456789ab.",
         "| 1,000,000 | 6.5 (int4) | -6 % | 413 | 8.5 |",
         "| search | 1 | 3 |",
-        "1 of 880 answers differ from float64; made in 90 s, prepared in 20 s. Verdicts: exact failed.",
+        "1 of 880 answers differ from float64; made in 90 s, prepared in 20 s.",
+        "Verdicts: exact failed.",
     ):
         assert line in page, line
 
