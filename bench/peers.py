@@ -139,7 +139,7 @@ class Faiss(FaissDefault):
     """`IndexFlatIP` with core type and use of its BLAS, and the number of threads, chosen.
 
     As shipped, 256 queries of 384 columns stay below the threshold for a call of BLAS and take
-    eight times as long; and one query takes five times as long on two threads as on one.
+    eight times as long; and one query takes four times as long on two threads as on one.
     """
 
     def configurations(self, n_queries: int, k: int) -> Sequence[str]:
