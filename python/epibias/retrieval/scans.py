@@ -88,8 +88,8 @@ def for_search(
     if not bits:
         once = n_queries >= _FEWEST_QUERIES_ONCE and k <= _MOST_RESULTS_ONCE and not portable
         return ONCE if once else "float32"
-    if portable and n_queries > _MOST_QUERIES_PORTABLE:
-        return "float32"
+    if portable:  # 4 bits cost it more to unpack than to read the other four
+        return "int8" if n_queries <= _MOST_QUERIES_PORTABLE else "float32"
     if 4 in bits and n_queries <= _MOST_QUERIES_INT4 and k <= _MOST_RESULTS_INT4 and not hopeless:
         return "int4"
     return "int8"
