@@ -24,11 +24,6 @@ constexpr std::int64_t kLargestTask = 256;  // queries
 
 // ---- checks --------------------------------------------------------------------------------
 
-void check_at_least(const char* argument, std::int64_t value, std::int64_t low) {
-    if (value >= low) return;
-    refuse(argument, "an integer of at least " + std::to_string(low), std::to_string(value));
-}
-
 void check_finite(const char* argument, const BiasDefInput& given, std::span<const float> values) {
     for (std::size_t i = 0; i < values.size(); ++i) {
         if (std::isfinite(values[i])) continue;

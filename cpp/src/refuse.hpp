@@ -13,6 +13,11 @@ namespace epibias {
     throw std::invalid_argument(argument + ": expected " + expected + ", got " + got);
 }
 
+inline void check_at_least(const std::string& argument, std::int64_t value, std::int64_t low) {
+    if (value >= low) return;
+    refuse(argument, "an integer of at least " + std::to_string(low), std::to_string(value));
+}
+
 // As Python prints it, to nine digits: 0.025, 1e-12, nan, inf.
 [[nodiscard]] inline std::string number_text(double value) {
     char text[32];

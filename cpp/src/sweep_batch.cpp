@@ -19,11 +19,6 @@ void check_number(const char* argument, double value, double above, double at_mo
            number_text(value));
 }
 
-void check_at_least(const char* argument, std::int64_t value, std::int64_t low) {
-    if (value >= low) return;
-    refuse(argument, "an integer of at least " + std::to_string(low), std::to_string(value));
-}
-
 void check_shapes(MatrixView<const float> similarities, MatrixView<const float> scores) {
     const bool same =
         scores.n_rows == similarities.n_rows && scores.n_columns == similarities.n_columns;

@@ -18,7 +18,6 @@ constexpr double kMaxKappa = 1e6;
 constexpr double kMaxBandwidthFactor = 1e6;
 
 void check_number(const char* argument, double value, double above, double at_most);
-void check_at_least(const char* argument, std::int64_t value, std::int64_t low);
 void check_shapes(MatrixView<const float> similarities, MatrixView<const float> scores);
 
 // The answer where there is nothing to split.

@@ -178,10 +178,10 @@ void keyed_permutation(std::uint64_t seed, std::int64_t query_id, std::int64_t p
 void threshold_sweep(MatrixView<const float> similarities, MatrixView<const float> scores,
                      const SweepResult& result, const ThresholdSweepOptions& options) {
     sweep::check_shapes(similarities, scores);
-    sweep::check_at_least("min_kept", options.min_kept, 1);
-    sweep::check_at_least("min_dropped", options.min_dropped, 1);
-    sweep::check_at_least("permutations", options.permutations, 0);
-    sweep::check_at_least("max_exceedances", options.max_exceedances, 0);
+    check_at_least("min_kept", options.min_kept, 1);
+    check_at_least("min_dropped", options.min_dropped, 1);
+    check_at_least("permutations", options.permutations, 0);
+    check_at_least("max_exceedances", options.max_exceedances, 0);
     sweep::check_number("kappa", options.kappa, 0, sweep::kMaxKappa);
     sweep::check_number("bandwidth_factor", options.bandwidth_factor, 0,
                         sweep::kMaxBandwidthFactor);
