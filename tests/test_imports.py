@@ -16,8 +16,10 @@ PACKAGE = Path(epibias.__file__).parent
 
 # Lower layers first. A module may import from its own layer and from those before it.
 LAYERS = [
-    {"errors", "_validate", "_plain", "_files", "_dispatch", "_sweep_options", "_sweep_chunks"},
-    {"_core"},
+    {"errors", "_validate", "_plain", "_files", "_core_errors", "_sweep_options", "_sweep_chunks"},
+    {"_core", "_cuda", "_cuda_emulated"},
+    {"device"},
+    {"_dispatch"},
     {
         "kernels",
         "kernels_polarization",

@@ -99,20 +99,6 @@ def test_lists_and_cpu_tensors_are_refused_by_name():
 
 
 @pytest.mark.parametrize(
-    ("owner", "device", "fix"),
-    [("torch", "cuda:0", "call .cpu().numpy()"), ("cupy", "<CUDA Device 0>", "call .get()")],
-)
-def test_arrays_on_a_gpu_are_refused_with_the_reason(owner, device, fix):
-    tensor = type("Tensor", (), {"__module__": f"{owner}.core", "device": device})()
-    with pytest.raises(InputError) as caught:
-        kernels.cosine_topk(tensor, np.eye(2, dtype=np.float32), 1)
-    assert str(caught.value) == (
-        f"queries: expected a numpy array; {fix}, got a {owner} array on {device}, "
-        "and epibias._cuda is not built in this version"
-    )
-
-
-@pytest.mark.parametrize(
     ("message", "parts"),
     [
         ("k: expected at most 3, got 4", ("k", "at most 3", "4", None)),
@@ -204,5 +190,6 @@ def test_backend_info_says_what_runs_and_why_not_cuda():
     assert info["backend"] == "cpu"
     assert info["simd_level"] in info["simd_levels"]
     assert info["n_threads"] >= 1
-    assert info["cuda"] is False
-    assert "not built" in info["cuda_reason"]
+    assert isinstance(info["cuda"], bool)
+    assert info["cuda_reason"]
+    assert info["cuda_emulated"] is False

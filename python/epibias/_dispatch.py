@@ -1,8 +1,11 @@
-"""Which arrays the CPU back end takes, and the core's errors as `InputError`."""
+"""Which back end an array goes to: numpy arrays to the CPU, arrays on a device to CUDA.
+
+`on_device` decides; `on_cpu` checks what the CPU takes and refuses the rest in words. Nothing here
+asks for CUDA, or imports a framework, while every array is numpy's.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,15 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epibias import _validate
+from epibias._core_errors import core_errors
+from epibias.device import arrays, status
 from epibias.errors import InputError
 
-CUDA_REASON = "epibias._cuda is not built in this version"
-_CORE_MESSAGE = re.compile(
-    r"(?P<argument>[^:]+): expected (?P<expected>.*), got (?P<got>.*?)"
-    r"(?: \((?P<where>[^()]*)\))?",
-    re.DOTALL,
-)
-_FUNCTION = re.compile(r"(?P<name>\w+)\(\)")
+__all__ = ["core_errors", "on_cpu", "on_cpu_or_none", "on_device", "renamed"]
+
+
+def on_device(*values: object) -> bool:
+    """Tell whether a call goes to CUDA: an array is on a device, or numpy's are emulated there."""
+    if status.emulation.on:
+        return True
+    for value in values:  # `any` of a generator takes three times as long, and most are numpy's
+        if type(value) is not np.ndarray and value is not None and arrays.is_on_device(value):
+            return True
+    return False
 
 
 @contextmanager
@@ -42,14 +51,13 @@ def renamed(where: str | None = None, **names: str) -> Iterator[None]:
 def on_cpu(argument: str, value: object, dtype: type[np.generic], ndim: int) -> NDArray[Any]:
     """Check an array that the CPU back end can take as it is, or say why it cannot."""
     if not isinstance(value, np.ndarray):
-        owner = type(value).__module__.split(".")[0]
-        device = str(getattr(value, "device", ""))
-        if owner == "cupy" or (owner == "torch" and device != "cpu"):
-            fix = "call .get()" if owner == "cupy" else "call .cpu().numpy()"
-            found = f"a {owner} array on {device or 'a CUDA device'}, and {CUDA_REASON}"
-            raise InputError(argument, f"a numpy array; {fix}", found)
-        if owner == "torch":
-            raise InputError(argument, "a numpy array; call .numpy()", "a torch tensor on the CPU")
+        if arrays.is_on_device(value):
+            # A stage that has no kernel, or not for these options: dispatch has looked before.
+            expected = f"a numpy array, for this runs on the CPU; {arrays.to_cpu_call(value)}"
+            raise InputError(argument, expected, arrays.kind_of(value))
+        if arrays.is_tensor(value):
+            expected = f"a numpy array; {arrays.to_cpu_call(value)}"
+            raise InputError(argument, expected, arrays.kind_of(value))
     return _validate.array(argument, value, dtype=dtype, ndim=ndim)
 
 
@@ -58,25 +66,3 @@ def on_cpu_or_none(
 ) -> NDArray[Any] | None:
     """Check an array that may be left out."""
     return None if value is None else on_cpu(argument, value, dtype, ndim)
-
-
-@contextmanager
-def core_errors() -> Iterator[None]:
-    """Give the core's `argument: expected …, got … (where)` back as its parts."""
-    try:
-        yield
-    except InputError:
-        raise
-    except TypeError as error:
-        # The binding's own message prints every argument, and embeddings are private.
-        name = _FUNCTION.match(str(error))
-        argument = name["name"] if name else "arguments"
-        expected = "arguments of the documented types, integers within 64 bits"
-        raise InputError(argument, expected, "others") from None
-    except ValueError as error:
-        parts = _CORE_MESSAGE.fullmatch(str(error))
-        if parts is None:
-            raise
-        raise InputError(
-            parts["argument"], parts["expected"], parts["got"], parts["where"]
-        ) from None

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from epibias import _core, _validate
-from epibias._dispatch import CUDA_REASON, core_errors, on_cpu, on_cpu_or_none
+from epibias._dispatch import core_errors, on_cpu, on_cpu_or_none
 from epibias._validate import Float32Array, Float64Array, Int64Array
+from epibias.device.status import cuda_status, emulation_status
 from epibias.kernels_sweep import printed_sweep, threshold_sweep
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "polarization_axis",
     "polarization_scores",
     "printed_sweep",
+    "simd_level",
     "threshold_sweep",
 ]
 
@@ -262,13 +264,33 @@ def dpp_greedy(kernel: Float64Array, k: int) -> tuple[Int64Array, Int64Array]:
 
 
 @core_errors()
+def simd_level() -> str:
+    """Name the SIMD level of the CPU back end; asks nothing of CUDA.
+
+    Raises
+    ------
+    InputError
+        EPIBIAS_SIMD is set to what there is not.
+
+    Examples
+    --------
+    >>> simd_level() in {"scalar", "avx2", "avx512"}
+    True
+    """
+    return _core.simd_level()
+
+
+@core_errors()
 def backend_info() -> dict[str, object]:
     """Say which back end runs, at which SIMD level, on how many threads, and why not CUDA.
+
+    The driver is asked for its devices, which a forked child then cannot use any more.
 
     Returns
     -------
     dict
-        backend, simd_level, simd_levels, n_threads, cuda, cuda_reason.
+        backend (of numpy arrays), simd_level, simd_levels, n_threads, cuda, cuda_reason,
+        cuda_emulated, cuda_emulated_reason.
 
     Raises
     ------
@@ -280,11 +302,15 @@ def backend_info() -> dict[str, object]:
     >>> backend_info()["backend"]
     'cpu'
     """
+    usable, reason = cuda_status()
+    emulated, emulated_reason = emulation_status()
     return {
-        "backend": "cpu",
+        "backend": "cuda, emulated" if emulated else "cpu",
         "simd_level": _core.simd_level(),
         "simd_levels": _core.simd_levels(),
         "n_threads": _core.n_threads(),
-        "cuda": False,
-        "cuda_reason": CUDA_REASON,
+        "cuda": usable,
+        "cuda_reason": reason,
+        "cuda_emulated": emulated,
+        "cuda_emulated_reason": emulated_reason,
     }

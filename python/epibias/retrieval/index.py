@@ -333,7 +333,7 @@ class CosineIndex:
             k,
             # A quarter may go wrong before it costs more than it saves; a few prove nothing.
             hopeless=4 * self._repeated > self._searched + 16,
-            portable=kernels.backend_info()["simd_level"] == "scalar",
+            portable=kernels.simd_level() == "scalar",
         )
         if scan == "float32":
             indices, similarities, n_rescored = kernels.cosine_topk(
