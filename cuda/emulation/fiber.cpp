@@ -1,0 +1,133 @@
+#include "fiber.hpp"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <new>
+
+#include "limits.hpp"
+#include "tsan.hpp"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+#if !defined(__x86_64__)
+#error "the emulation switches stacks with x86-64 instructions"
+#endif
+
+// Saves the registers that a call preserves, exchanges the stacks, restores them.
+extern "C" void epibias_emulation_switch(void** saved_stack_pointer, void* stack_pointer);
+asm(R"(.text
+.globl epibias_emulation_switch
+.hidden epibias_emulation_switch
+.type epibias_emulation_switch, @function
+epibias_emulation_switch:
+  pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15; popq %r14; popq %r13; popq %r12; popq %rbx; popq %rbp
+  ret
+.size epibias_emulation_switch, .-epibias_emulation_switch
+)");
+
+namespace epibias::cuda::emulation {
+namespace {
+
+constexpr std::size_t kGuardBytes = 4096;
+constexpr std::size_t kStrideBytes = StackPool::kStackBytes + kGuardBytes;
+constexpr int kSavedRegisters = 6;
+
+#if defined(__SANITIZE_ADDRESS__)
+// Bounds of the stack that the host switched from; AddressSanitizer needs them for the way back.
+const void* host_stack_bottom = nullptr;
+std::size_t host_stack_bytes = 0;
+#endif
+
+char* map_pages(void* address, std::size_t bytes, int fixed) {
+    void* memory = mmap(address, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    return static_cast<char*>(memory);
+}
+
+}  // namespace
+
+char* StackPool::stack(unsigned number) {
+    if (memory_ == nullptr) {
+        memory_ = map_pages(nullptr, kMaxThreads * kStrideBytes, 0);
+        for (std::size_t i = 0; i < kMaxThreads; ++i) {
+            mprotect(memory_ + i * kStrideBytes, kGuardBytes, PROT_NONE);
+        }
+    }
+    return memory_ + number * kStrideBytes + kGuardBytes;
+}
+
+void StackPool::renew(unsigned count) {
+    for (unsigned i = 0; i < count; ++i) {
+        [[maybe_unused]] char* low = stack(i);
+#if defined(__SANITIZE_ADDRESS__)
+        // A thread that was abandoned after a misuse never unpoisoned its frames.
+        __asan_unpoison_memory_region(low, kStackBytes);
+#endif
+        // Mapping anew clears ThreadSanitizer's memory of the accesses of the last block's threads.
+        if (tsan::kEnabled) {
+            munmap(low, kStackBytes);
+            map_pages(low, kStackBytes, MAP_FIXED);
+        }
+    }
+}
+
+void prepare_fiber(Fiber& fiber, char* stack, void (*entry)()) {
+    fiber.stack = stack;
+    fiber.asan_fake_stack = nullptr;
+    // The first switch pops the registers and returns into `entry`; the null above it ends
+    // backtraces, and its place keeps the stack aligned as a call would have left it.
+    void** top = reinterpret_cast<void**>(stack + StackPool::kStackBytes);
+    top[-1] = nullptr;
+    top[-2] = reinterpret_cast<void*>(entry);
+    fiber.stack_pointer = top - 2 - kSavedRegisters;
+#if defined(EPIBIAS_EMULATION_TSAN)
+    fiber.tsan_fiber = __tsan_create_fiber(0);
+#endif
+}
+
+void begin_fiber() {
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(nullptr, &host_stack_bottom, &host_stack_bytes);
+#endif
+}
+
+void release_fiber([[maybe_unused]] Fiber& fiber) {
+#if defined(EPIBIAS_EMULATION_TSAN)
+    __tsan_destroy_fiber(fiber.tsan_fiber);
+    fiber.tsan_fiber = nullptr;
+#endif
+}
+
+void adopt_host(Fiber& host) {
+    host = Fiber{};
+#if defined(EPIBIAS_EMULATION_TSAN)
+    host.tsan_fiber = __tsan_get_current_fiber();
+#endif
+}
+
+void switch_fiber(Fiber& from, Fiber& to, [[maybe_unused]] Leaving leaving) {
+#if defined(__SANITIZE_ADDRESS__)
+    const bool to_host = to.stack == nullptr;
+    __sanitizer_start_switch_fiber(leaving == Leaving::kForGood ? nullptr : &from.asan_fake_stack,
+                                   to_host ? host_stack_bottom : to.stack,
+                                   to_host ? host_stack_bytes : StackPool::kStackBytes);
+#endif
+#if defined(EPIBIAS_EMULATION_TSAN)
+    constexpr unsigned kNoSynchronisation = 1;
+    __tsan_switch_to_fiber(to.tsan_fiber, kNoSynchronisation);
+#endif
+    epibias_emulation_switch(&from.stack_pointer, to.stack_pointer);
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(from.asan_fake_stack, nullptr, nullptr);
+#endif
+}
+
+}  // namespace epibias::cuda::emulation
