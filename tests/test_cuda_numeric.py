@@ -9,7 +9,7 @@ from epibias import _core, _cuda_emulated
 
 
 def array_tuple(array):
-    return array.ctypes.data, array.shape, str(array.dtype), -1
+    return array.ctypes.data, array.shape, str(array.dtype), 0
 
 
 def no_fault():
@@ -55,8 +55,9 @@ def test_arrays_that_do_not_fit_are_refused(change, message):
         _cuda_emulated.inverse_norms(*map(array_tuple, arrays.values()), 0)
 
 
-def test_an_array_on_a_device_is_refused():
-    rows = (0, (0, 4), "float32", 0)
+def test_arrays_on_two_devices_are_refused():
+    rows = (0, (0, 4), "float32", 1)
     result = array_tuple(np.empty(0))
-    with pytest.raises(ValueError, match="rows: expected an array in host memory, got one on dev"):
+    message = "^result: expected an array on device 1 as rows, got one on device 0$"
+    with pytest.raises(ValueError, match=message):
         _cuda_emulated.inverse_norms(rows, result, array_tuple(no_fault()), 0)

@@ -1,9 +1,9 @@
 // What: the door from Python's arrays to launchers: tuples (pointer, shape, dtype, device) made by
 // python/epibias/device/arrays.py, checked and looked at; nothing is cast, copied or held.
 //
-// The Python caller holds the arrays over the call. Shapes are C-contiguous. The emulation takes
-// host memory, device -1; the real module takes device memory, 0 and up. One DeviceCall a function:
-// all its arrays must be on one device, and run() makes that device current and releases the GIL.
+// The Python caller holds the arrays over the call. Shapes are C-contiguous. The emulation has one
+// device, 0, and its memory is the host's. One DeviceCall a function: all its arrays must be on one
+// device, and run() makes that device current and releases the GIL.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -36,7 +36,7 @@ class DeviceCall {
     template <typename Launch>
     void run(Launch launch) const {
         const py::gil_scoped_release release;
-        const DeviceGuard guard(device_.value_or(-1));
+        const DeviceGuard guard(device_.value_or(0));
         launch();
     }
 
@@ -49,7 +49,7 @@ class DeviceCall {
 struct ArrayTuple {
     std::uintptr_t pointer = 0;
     std::vector<std::int64_t> shape;
-    int device = -1;
+    int device = 0;
 };
 
 // Checks everything but the type of the elements' use; throws std::invalid_argument.

@@ -13,11 +13,11 @@ struct DeviceStatus {
 // Never throws for a missing driver: a machine without one is normal.
 [[nodiscard]] DeviceStatus device_status();
 
-// Whether this is the emulation, whose only "device" is host memory (device number -1).
+// Whether this is the emulation, whose one device, 0, is the host.
 [[nodiscard]] bool is_emulated();
 
-// Makes `device` current and puts the caller's back, as every operator of a framework does. The
-// emulation has one device, -1.
+// Makes `device` current and puts the caller's back, as every operator of a framework does. Does
+// nothing in the emulation.
 class DeviceGuard {
   public:
     explicit DeviceGuard(int device);
