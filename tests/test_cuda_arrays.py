@@ -9,6 +9,7 @@ import pytest
 
 from device_stand_ins import STREAM, OtherArray, rows
 from epibias import device
+from epibias._frameworks import is_on_device
 from epibias.device import arrays, status
 from epibias.device.call import DeviceCall
 from epibias.errors import InputError
@@ -268,9 +269,9 @@ def test_using_checks_what_it_is_given_and_ends_with_its_block(fake_cuda):
 
 def test_what_is_on_a_device(torch, cupy):
     for value in (torch.tensor(rows()), cupy.asarray(rows()), OtherArray(rows())):
-        assert arrays.is_on_device(value)
+        assert is_on_device(value)
     host = OtherArray(rows())
     host._place = (1, 0)
     for value in (rows(), torch.tensor(rows(), kind="cpu"), torch.tensor(rows(), kind="mps"),
                   host, [1.0], None, 3, "rows", OtherArray):  # fmt: skip
-        assert not arrays.is_on_device(value)
+        assert not is_on_device(value)

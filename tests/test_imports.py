@@ -16,7 +16,16 @@ PACKAGE = Path(epibias.__file__).parent
 
 # Lower layers first. A module may import from its own layer and from those before it.
 LAYERS = [
-    {"errors", "_validate", "_plain", "_files", "_core_errors", "_sweep_options", "_sweep_chunks"},
+    {
+        "errors",
+        "_validate",
+        "_plain",
+        "_files",
+        "_core_errors",
+        "_frameworks",
+        "_sweep_options",
+        "_sweep_chunks",
+    },
     {"_core", "_cuda", "_cuda_emulated"},
     {"device"},
     {"_dispatch"},

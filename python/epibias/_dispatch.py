@@ -1,7 +1,7 @@
 """Which back end an array goes to: numpy arrays to the CPU, arrays on a device to CUDA.
 
-`on_device` decides; `on_cpu` checks what the CPU takes and refuses the rest in words. Nothing here
-asks for CUDA, or imports a framework, while every array is numpy's.
+`goes_to_cuda` decides; `on_cpu` checks what the CPU takes and refuses the rest in words. Nothing
+here asks for CUDA, or imports a framework, while every array is numpy's.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from numpy.typing import NDArray
 
 from epibias import _validate
 from epibias._core_errors import core_errors
-from epibias.device import arrays, status
+from epibias._frameworks import is_on_device, kind_of, to_cpu_call
+from epibias.device import status
 from epibias.errors import InputError
 
-__all__ = ["core_errors", "on_cpu", "on_cpu_or_none", "on_device", "renamed"]
+__all__ = ["core_errors", "goes_to_cuda", "on_cpu", "on_cpu_or_none", "renamed"]
 
 
-def on_device(*values: object) -> bool:
+def goes_to_cuda(*values: object) -> bool:
     """Tell whether a call goes to CUDA: an array is on a device, or numpy's are emulated there."""
     if status.emulation.on:
         return True
     for value in values:  # `any` of a generator takes three times as long, and most are numpy's
-        if type(value) is not np.ndarray and value is not None and arrays.is_on_device(value):
+        if type(value) is not np.ndarray and value is not None and is_on_device(value):
             return True
     return False
 
@@ -50,14 +51,10 @@ def renamed(where: str | None = None, **names: str) -> Iterator[None]:
 
 def on_cpu(argument: str, value: object, dtype: type[np.generic], ndim: int) -> NDArray[Any]:
     """Check an array that the CPU back end can take as it is, or say why it cannot."""
-    if not isinstance(value, np.ndarray):
-        if arrays.is_on_device(value):
-            # A stage that has no kernel, or not for these options: dispatch has looked before.
-            expected = f"a numpy array, for this runs on the CPU; {arrays.to_cpu_call(value)}"
-            raise InputError(argument, expected, arrays.kind_of(value))
-        if arrays.is_tensor(value):
-            expected = f"a numpy array; {arrays.to_cpu_call(value)}"
-            raise InputError(argument, expected, arrays.kind_of(value))
+    if not isinstance(value, np.ndarray) and is_on_device(value):
+        # A stage that has no kernel, or not for these options: dispatch has looked before.
+        expected = f"a numpy array, for this runs on the CPU alone; {to_cpu_call(value)}"
+        raise InputError(argument, expected, kind_of(value))
     return _validate.array(argument, value, dtype=dtype, ndim=ndim)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epibias._frameworks import kind_of, to_cpu_call
 from epibias.errors import InputError, MissingExtraError, RowError
 
 Float32Array = NDArray[np.float32]
@@ -37,17 +38,12 @@ def array(
         return value
     allowed = (ndim,) if isinstance(ndim, int) else ndim
     wanted = np.dtype(dtype)
-    if (
-        type(value) is np.ndarray
-        and value.dtype == wanted
-        and value.ndim in allowed
-        and value.flags.c_contiguous
-    ):
-        return value  # without the words of a refusal, which take ten times as long
     name = wanted.name
     shape_text = " or ".join(f"{n}-d" for n in allowed)
     if not isinstance(value, np.ndarray):
-        raise InputError(argument, f"a numpy array, {shape_text} {name}", type(value).__name__)
+        fix = to_cpu_call(value)
+        expected = f"a numpy array, {shape_text} {name}{fix and f'; {fix}'}"
+        raise InputError(argument, expected, kind_of(value))
     unmasked(argument, value)
     if value.dtype != wanted:
         fix = f"call {argument}.astype(np.{name})"

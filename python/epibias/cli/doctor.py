@@ -25,7 +25,7 @@ EXTRAS["demo"] = (*(module for modules in EXTRAS.values() for module in modules)
 def doctor(
     as_json: bool = typer.Option(False, "--json", help="One JSON document instead of a table."),
 ) -> None:
-    """Say which backend, SIMD level, threads and extras there are; exit 1 on a wrong core."""
+    """Say which backend, SIMD level, threads, CUDA and extras there are; exit 1 on a wrong core."""
     found = examine()
     if as_json:
         write_output("-", json_text(found))
@@ -71,23 +71,36 @@ def self_check() -> str:
     """Search among six known passages; "passed", or what came out instead."""
     import numpy as np
 
+    from epibias.errors import InputError
     from epibias.retrieval import CosineIndex
 
     rows = np.array([[3, 4], [4, 3], [3, 4], [0, 1], [1, 0], [-1, 0]], dtype=np.float32)
-    found = CosineIndex(rows).search(rows[:1], k=4).indices[0].tolist()
+    try:
+        found = CosineIndex(rows).search(rows[:1], k=4).indices[0].tolist()
+    except InputError as error:  # the emulated kernels were asked for and are not there
+        return f"failed: {error}"
     return "passed" if found == [0, 2, 1, 3] else f"failed: ranks {found}"
 
 
 def _show(found: dict[str, Any]) -> None:
     from rich.table import Table
+    from rich.text import Text
 
+    backend = found["backend"]
+    if backend["cuda_emulated"]:
+        warning = f"NOT FOR USE: {backend['cuda_emulated_reason']}; times mean nothing."
+        console().print(Text(warning, style="bold red"))
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_row("epibias", f"{found['epibias'] or 'not installed'}, Python {found['python']}")
     table.add_row("system", found["system"])
-    for name, value in found["backend"].items():
-        shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-        table.add_row(name.replace("_", " "), shown)
-    table.add_row("self-check of the core", found["self_check"])
+    for name, value in backend.items():
+        if not name.startswith("cuda"):
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            table.add_row(name.replace("_", " "), shown)
+    for name in ("cuda", "cuda_emulated"):
+        state = "yes" if backend[name] else "no"
+        table.add_row(name.replace("_", " "), Text(f"{state}: {backend[f'{name}_reason']}"))
+    table.add_row("self-check of the core", Text(found["self_check"]))
     cache = found["cache"]
     table.add_row("embedding cache", f"{cache['folder']}, {cache['bytes'] / 1e6:.1f} MB")
     for name, state in found["extras"].items():

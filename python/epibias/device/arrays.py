@@ -13,6 +13,7 @@ caller's framework: on its current stream, with outputs from its allocator, on t
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -23,14 +24,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from epibias import _validate
+from epibias._frameworks import ON_CUDA, kind_of, owner
 from epibias.device import dlpack, status
 from epibias.errors import InputError
 
-# What the bindings take: pointer, shape, dtype by numpy's name, number of the device.
+# What the bindings take: pointer, shape, dtype by name, number of the device (HOST: host memory).
 ArrayTuple = tuple[int, tuple[int, ...], str, int]
 ForeignArray = Any  # an array of a framework that is not imported here, so without its type
 Allocator = Callable[[tuple[int, ...], str], ForeignArray]
 
+HOST = -1
 POISON = 0xA5  # fills what emulated kernels are given to write: what they leave out shows
 ALIGNMENT = 256  # bytes; what every CUDA allocator gives
 
@@ -144,18 +147,18 @@ class _CupyArrays(Framework):
 
     def layout(self, argument: str, value: ForeignArray) -> Layout:
         strides = None if value.flags.c_contiguous else str(value.strides)
-        return Layout(int(value.data.ptr), tuple(value.shape), value.dtype.name, strides)
+        return Layout(int(value.data.ptr), tuple(value.shape), _shown(value.dtype.name), strides)
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> ForeignArray:
         with self.guard():
-            return self.cupy.empty(shape, dtype=dtype)
+            return self.cupy.empty(shape, dtype=_stored(dtype))
 
     def guard(self) -> AbstractContextManager[Any]:
         guard: AbstractContextManager[Any] = self.cupy.cuda.Device(self.device)
         return guard
 
     def cast_call(self, argument: str, dtype: str) -> str:
-        return f"{argument}.astype(cupy.{dtype})"
+        return f"{argument}.astype(cupy.{_stored(dtype)})"
 
     def compact_call(self, argument: str) -> str:
         return f"cupy.ascontiguousarray({argument})"
@@ -183,7 +186,7 @@ class _DlpackArrays(Framework):
     def empty(self, shape: tuple[int, ...], dtype: str) -> ForeignArray:
         array = self.allocator(shape, dtype)
         found = self._described("empty", array)
-        place = (found.device_type in _CUDA_TYPES, found.device, found.shape, found.dtype)
+        place = (found.device_type in ON_CUDA, found.device, found.shape, found.dtype)
         if place != (True, self.device, shape, dtype) or not _is_contiguous(found):
             expected = f"a C-contiguous {dtype} array of shape {shape} on cuda:{self.device}"
             raise InputError("empty", expected, f"{kind_of(array)}, {found.dtype} {found.shape}")
@@ -205,24 +208,25 @@ class _NumpyArrays(Framework):
     emulated = True
 
     def __init__(self) -> None:
-        super().__init__(device=0, stream=0)
+        super().__init__(device=HOST, stream=0)
 
     def layout(self, argument: str, value: ForeignArray) -> Layout:
-        return Layout(value.ctypes.data, value.shape, value.dtype.name, None)
+        return Layout(value.ctypes.data, value.shape, _shown(value.dtype.name), None)
 
     def checked(
         self, argument: str, value: ForeignArray, dtype: str, ndim: int | tuple[int, ...]
     ) -> ArrayTuple:
-        return self.view(_validate.array(argument, value, dtype=np.dtype(dtype).type, ndim=ndim))
+        kind = np.dtype(_stored(dtype)).type
+        return self.view(_validate.array(argument, value, dtype=kind, ndim=ndim))
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> ForeignArray:
-        n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        stored = np.dtype(_stored(dtype))
+        n_bytes = math.prod(shape) * stored.itemsize
         memory = np.full(n_bytes + ALIGNMENT, POISON, np.uint8)
         start = -memory.ctypes.data % ALIGNMENT
-        return memory[start : start + n_bytes].view(dtype).reshape(shape)
+        return memory[start : start + n_bytes].view(stored).reshape(shape)
 
 
-_CUDA_TYPES = (dlpack.CUDA, dlpack.CUDA_MANAGED)
 _chosen: ContextVar[tuple[int, Allocator] | None] = ContextVar("chosen", default=None)
 
 
@@ -254,57 +258,16 @@ def using(*, stream: int, empty: Allocator) -> Iterator[None]:
         _chosen.reset(before)
 
 
-def is_on_device(value: object) -> bool:
-    """Tell whether an array lies on a CUDA device, by what it says of itself."""
-    if isinstance(value, np.ndarray):
-        return False
-    owner = _owner(value)
-    if owner == "torch":
-        return bool(getattr(value, "is_cuda", False))
-    return owner == "cupy" or _dlpack_device(value)[0] in _CUDA_TYPES
-
-
-def is_tensor(value: object) -> bool:
-    """Tell whether a value is torch's or cupy's, wherever it lies."""
-    return bool(_owner(value)) and hasattr(value, "shape")
-
-
 def framework_of(argument: str, value: ForeignArray) -> Framework:
     """Give the framework of an array that `is_on_device`, or of a numpy array under emulation."""
-    owner = _owner(value)
-    if owner == "torch":
+    framework = owner(value)
+    if framework == "torch":
         return _TorchArrays(value)
-    if owner == "cupy":
+    if framework == "cupy":
         return _CupyArrays(value)
     if isinstance(value, np.ndarray):
         return _NumpyArrays()
     return _DlpackArrays(argument, value)
-
-
-def kind_of(value: object) -> str:
-    """Say of which framework an array is and where it lies: "a torch tensor on cuda:0"."""
-    if isinstance(value, np.ndarray):
-        return "a numpy array"
-    owner = _owner(value)
-    if owner == "torch":
-        device = getattr(value, "device", "an unknown device")
-        return f"a torch tensor on {'the CPU' if str(device) == 'cpu' else device}"
-    if owner == "cupy":
-        return f"a cupy array on cuda:{getattr(getattr(value, 'device', None), 'id', '?')}"
-    device_type, number = _dlpack_device(value)
-    name = f"{type(value).__module__.partition('.')[0]} {type(value).__name__}"
-    if device_type in _CUDA_TYPES:
-        return f"a {name} on cuda:{number}"
-    return type(value).__name__
-
-
-def to_cpu_call(value: object) -> str:
-    """Say how such an array becomes one that the CPU takes."""
-    owner = _owner(value)
-    if owner == "torch":
-        on_cpu = str(getattr(value, "device", "")) == "cpu"
-        return "call .numpy()" if on_cpu else "call .cpu().numpy()"
-    return "call .get()" if owner == "cupy" else "copy it to the CPU"
 
 
 def is_emulated(value: object) -> bool:
@@ -312,21 +275,13 @@ def is_emulated(value: object) -> bool:
     return status.emulation.on and isinstance(value, np.ndarray)
 
 
-def _owner(value: object) -> str:
-    """Name the framework, torch or cupy, of which a value's class is or is derived."""
-    for base in type(value).__mro__:
-        top = base.__module__.partition(".")[0]
-        if top in ("torch", "cupy"):
-            return top
-    return ""
+# numpy and cupy have no bfloat16: its bits are held as uint16, which is used for nothing else.
+def _stored(dtype: str) -> str:
+    return "uint16" if dtype == "bfloat16" else dtype
 
 
-def _dlpack_device(value: object) -> tuple[int, int]:
-    ask = getattr(type(value), "__dlpack_device__", None)
-    if ask is None:
-        return 0, 0
-    device_type, number = ask(value)
-    return int(device_type), int(number)
+def _shown(dtype: str) -> str:
+    return "bfloat16" if dtype == "uint16" else dtype
 
 
 def _is_contiguous(found: dlpack.Described) -> bool:

@@ -28,6 +28,7 @@ from types import ModuleType
 import numpy as np
 
 from epibias._core_errors import core_errors
+from epibias._frameworks import is_on_device, kind_of, to_cpu_call
 from epibias.device import arrays, faults, status
 from epibias.device.arrays import ArrayTuple, ForeignArray, Framework
 from epibias.errors import InputError
@@ -74,11 +75,11 @@ class DeviceCall:
             emulated module asked for and missing.
         """
         present = {name: value for name, value in given.items() if value is not None}
-        on_device = {name: v for name, v in present.items() if arrays.is_on_device(v)}
+        on_device = {name: v for name, v in present.items() if is_on_device(v)}
         candidates = on_device or {n: v for n, v in present.items() if arrays.is_emulated(v)}
         if not candidates:
             argument, value = next(iter(present.items()))
-            raise InputError(argument, "an array on a CUDA device", arrays.kind_of(value))
+            raise InputError(argument, "an array on a CUDA device", kind_of(value))
         argument, like = next(iter(candidates.items()))
         module = _module_for(argument, like)
         call = cls(arrays.framework_of(argument, like), module, argument, like)
@@ -161,7 +162,7 @@ class DeviceCall:
             faults.add(self.device, record, self.view(record), stage, explanations, self.module)
 
     def _check_place(self, argument: str, value: ForeignArray) -> None:
-        here, found = arrays.kind_of(self._like), arrays.kind_of(value)
+        here, found = kind_of(self._like), kind_of(value)
         if here != found:
             raise InputError(argument, f"{here}, as {self._argument} is", found)
 
@@ -171,7 +172,7 @@ def _module_for(argument: str, value: ForeignArray) -> ModuleType:
         return status.emulated_module()
     usable, reason = status.cuda_status()
     if not usable:
-        expected = f"a numpy array; {arrays.to_cpu_call(value)}"
-        found = f"{arrays.kind_of(value)}, and CUDA cannot be used here: {reason}"
+        expected = f"a numpy array; {to_cpu_call(value)}"
+        found = f"{kind_of(value)}, and CUDA cannot be used here: {reason}"
         raise InputError(argument, expected, found)
     return status.cuda_module()

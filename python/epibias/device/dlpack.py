@@ -10,8 +10,6 @@ from __future__ import annotations
 import ctypes
 from typing import NamedTuple
 
-CUDA = 2
-CUDA_MANAGED = 13
 LEGACY_STREAM = 1  # DLPack's word for stream 0, which it does not allow as a number
 
 _VERSIONED, _UNVERSIONED = b"dltensor_versioned", b"dltensor"

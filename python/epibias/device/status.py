@@ -128,7 +128,7 @@ def _status() -> CudaStatus:
     except Exception as error:  # a library that it needs, or a module of another build
         return CudaStatus(False, f"epibias._cuda does not load: {error}")
     try:
-        n_devices, reason = module.device_count()
+        n_devices, reason = module.device_status()
     except Exception as error:
         return CudaStatus(False, f"epibias._cuda cannot ask the driver: {error}")
     if n_devices > 0:
