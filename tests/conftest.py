@@ -79,4 +79,4 @@ def emulation():
 @pytest.fixture
 def emulated_device(monkeypatch, emulation):
     """Let arrays of the stand-ins go to the emulated kernels, as real ones go to `_cuda`."""
-    return _pretend_usable(monkeypatch, emulation)
+    return _pretend_usable(monkeypatch, device_stand_ins.EmulatedDevice(emulation))

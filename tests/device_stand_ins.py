@@ -29,6 +29,32 @@ class Module:
         return self.records.get(view[0], (-1, 0))
 
 
+class EmulatedDevice:
+    """The emulated module under the arrays of stand-ins: their devices are taken for the host."""
+
+    def __init__(self, module):
+        self.module, self.calls = module, []
+
+    def __getattr__(self, name):
+        found = getattr(self.module, name)
+        if not callable(found):
+            return found
+
+        def call(*arguments, **keywords):
+            self.calls.append((name, arguments))
+            return found(
+                *(_on_host(value) for value in arguments),
+                **{key: _on_host(value) for key, value in keywords.items()},
+            )
+
+        return call
+
+
+def _on_host(value):
+    is_array = isinstance(value, tuple) and len(value) == 4 and isinstance(value[2], str)
+    return (*value[:3], -1) if is_array else value
+
+
 class Log(list):
     """What was asked of a framework, in order."""
 

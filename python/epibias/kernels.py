@@ -1,7 +1,8 @@
 """Array in, array out: the stages of the core, on the back end where the arrays live.
 
 This module and the `kernels_…` ones beside it alone import `epibias._core`. numpy arrays run on the
-CPU, never cast, copied or moved; what the core refuses is an `InputError`.
+CPU, torch CUDA tensors and cupy arrays on their device (`epibias.device`), never cast, copied or
+moved; what a back end refuses is an `InputError`.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from epibias import _core, _validate
-from epibias._dispatch import core_errors, on_cpu, on_cpu_or_none
+from epibias._dispatch import core_errors, goes_to_cuda, on_cpu, on_cpu_or_none
 from epibias._validate import Float32Array, Float64Array, Int64Array
+from epibias.device import stages as on_device
 from epibias.device.status import cuda_status, emulation_status
 from epibias.kernels_sweep import printed_sweep, threshold_sweep
 
@@ -47,6 +49,8 @@ def inverse_norms(rows: Float32Array, argument: str = "rows") -> Float64Array:
     >>> inverse_norms(np.array([[3, 4], [0, 2]], np.float32))
     array([0.2, 0.5])
     """
+    if goes_to_cuda(rows):
+        return on_device.inverse_norms(rows, argument)
     with core_errors():
         return _core.inverse_norms(on_cpu(argument, rows, np.float32, 2), argument)
 
