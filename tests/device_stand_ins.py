@@ -30,7 +30,7 @@ class Module:
 
 
 class EmulatedDevice:
-    """The emulated module under the arrays of stand-ins: their devices are taken for the host."""
+    """The emulated module under the arrays of stand-ins: all their devices are its one."""
 
     def __init__(self, module):
         self.module, self.calls = module, []
@@ -43,16 +43,16 @@ class EmulatedDevice:
         def call(*arguments, **keywords):
             self.calls.append((name, arguments))
             return found(
-                *(_on_host(value) for value in arguments),
-                **{key: _on_host(value) for key, value in keywords.items()},
+                *(_on_device_0(value) for value in arguments),
+                **{key: _on_device_0(value) for key, value in keywords.items()},
             )
 
         return call
 
 
-def _on_host(value):
+def _on_device_0(value):
     is_array = isinstance(value, tuple) and len(value) == 4 and isinstance(value[2], str)
-    return (*value[:3], -1) if is_array else value
+    return (*value[:3], 0) if is_array else value
 
 
 class Log(list):

@@ -15,10 +15,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from device_stand_ins import STREAM, OtherArray
 from epibias import _core, device, kernels
 from epibias.device import status
-from epibias.errors import InputError
 
 
 def run_python(code, **environment):

@@ -91,6 +91,12 @@ def test_only_the_kernels_touch_the_core():
     }
 
 
+def test_only_the_device_folder_loads_a_cuda_module():
+    users = {room_of(path) for path in MODULES if "epibias._cuda" in path.read_text("utf-8")}
+    assert users <= {"device"}
+    assert not {room_of(path) for path in MODULES if "_cuda" in imported_rooms(path)}
+
+
 def run_python(code: str) -> str:
     finished = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
@@ -104,7 +110,7 @@ def test_import_is_light():
         "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
     )
     loaded = set(json.loads(run_python(code)))
-    heavy = {"torch", "transformers", "sentence_transformers", "pandas", "pyarrow", "scipy"}
+    heavy = {"torch", "cupy", "transformers", "sentence_transformers", "pandas", "pyarrow", "scipy"}
     heavy |= {"plotly", "typer", "rich", "jinja2", "sklearn", "sqlite3"}
     assert not loaded & heavy
 

@@ -6,6 +6,7 @@
 
 #define EPIBIAS_CUDA_BINDINGS(BIND) \
     BIND(numeric)                   \
+    BIND(fault_record)              \
     /* one line a stage, above this one */
 
 namespace epibias::cuda::bindings {

@@ -28,12 +28,11 @@ from epibias._frameworks import ON_CUDA, kind_of, owner
 from epibias.device import dlpack, status
 from epibias.errors import InputError
 
-# What the bindings take: pointer, shape, dtype by name, number of the device (HOST: host memory).
+# What the bindings take: pointer, shape, dtype by name, number of the device.
 ArrayTuple = tuple[int, tuple[int, ...], str, int]
 ForeignArray = Any  # an array of a framework that is not imported here, so without its type
 Allocator = Callable[[tuple[int, ...], str], ForeignArray]
 
-HOST = -1
 POISON = 0xA5  # fills what emulated kernels are given to write: what they leave out shows
 ALIGNMENT = 256  # bytes; what every CUDA allocator gives
 
@@ -208,7 +207,7 @@ class _NumpyArrays(Framework):
     emulated = True
 
     def __init__(self) -> None:
-        super().__init__(device=HOST, stream=0)
+        super().__init__(device=0, stream=0)
 
     def layout(self, argument: str, value: ForeignArray) -> Layout:
         return Layout(value.ctypes.data, value.shape, _shown(value.dtype.name), None)
