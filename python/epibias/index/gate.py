@@ -1,0 +1,356 @@
+"""The gate: a staged version against the last trusted one, golden query by golden query.
+
+Owns which measurements become findings. Drift is measured against the reviewed baseline, so that
+many small changes add up; new pages are measured against the last trusted version. False alarms:
+one new page that is like the trusted ones is a finding of `challenge` or `polarization shift` with
+probability at most `false_alarm_rate` in all; bursts and the rules on copies come on top (see
+docs/index.md, which has them measured).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from epibias._plain import finite_or_none
+from epibias._validate import Float32Array, Int64Array
+from epibias.data_sets import GoldenQuery
+from epibias.index import signals
+from epibias.index.drift import Drift, GoldenAnswer, drift_of, golden_answers
+from epibias.index.gate_report import Finding, GateReport, QueryDrift, ReviewEntry
+from epibias.index.golden import Baseline
+from epibias.index.newcomers import Challenges, PageScores, conformal_p, new_rows
+from epibias.index.reader import IndexReader
+from epibias.polarization import PolarizationAxis
+
+POOL_FACTOR = 4
+LOW_TIER = 2  # from which a page counts as of low tier
+COPIES_LOOKED_AT = 6  # nearest passages of a new page
+
+
+@dataclass(frozen=True, eq=False)
+class GateInputs:
+    """Everything that a check looks at beside the two versions.
+
+    Attributes
+    ----------
+    queries : sequence of GoldenQuery
+    query_embeddings : float32 [n_queries, dim]
+    baselines : mapping of query id to Baseline
+    axes : mapping of topic to PolarizationAxis
+        Of the topics whose axis is valid.
+    earlier : callable
+        Gives, for a query id, the accounts whose pages lately came into its top-k.
+    now : str
+    notes : tuple of str
+        About axes that are missing or not valid.
+    """
+
+    queries: Sequence[GoldenQuery]
+    query_embeddings: Float32Array
+    baselines: Mapping[str, Baseline]
+    axes: Mapping[str, PolarizationAxis]
+    earlier: Callable[[str], frozenset[str]]
+    now: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class NewPages:
+    """The new pages that reached a golden query's pool, with their p-values.
+
+    Attributes
+    ----------
+    rows : int64 [n]
+    p_challenge, p_shift : float64 [n]
+        NaN where a page was not tested.
+    scores : PageScores
+    n_new : int
+        Before the pools were asked.
+    """
+
+    rows: Int64Array
+    p_challenge: Mapping[int, float]
+    p_shift: Mapping[int, float]
+    scores: PageScores
+    n_new: int
+
+
+@dataclass(eq=False)
+class Appearances:
+    """New low-tier pages among a query's top-k: what a burst is counted from."""
+
+    accounts: dict[str, set[str]] = field(default_factory=dict)
+    rows: dict[str, list[int]] = field(default_factory=dict)
+
+
+def run_gate(
+    trusted: IndexReader, staged: IndexReader, inputs: GateInputs
+) -> tuple[GateReport, Mapping[str, set[str]]]:
+    """Check a staged version.
+
+    Parameters
+    ----------
+    trusted, staged : IndexReader
+        Both with everything visible.
+    inputs : GateInputs
+
+    Returns
+    -------
+    tuple of (GateReport, mapping of query id to set of str)
+        The report, and the accounts whose new pages are among each golden query's top-k.
+    """
+    answers = golden_answers(staged, inputs.queries, inputs.query_embeddings)
+    drifts = {
+        answer.query.id: drift_of(answer, inputs.baselines[answer.query.id])
+        for answer in answers
+        if answer.query.id in inputs.baselines
+    }
+    pool_size = POOL_FACTOR * staged.policy.selection.k
+    challenges = Challenges(
+        trusted, inputs.queries, inputs.query_embeddings, inputs.axes, pool_size
+    )
+    pages = _new_pages(trusted, staged, inputs, challenges, pool_size)
+    here = low_tier_newcomers(staged, answers, pages.rows)
+    findings = [
+        *_drift_findings(staged, drifts),
+        *_test_findings(staged, inputs, pages),
+        *_burst_findings(trusted, staged, inputs, here),
+        *_copy_findings(staged, inputs, pages),
+    ]
+    unreviewed = [q.id for q in inputs.queries if q.id not in inputs.baselines]
+    notes = list(inputs.notes)
+    if unreviewed:
+        notes.append(f"no drift of {', '.join(unreviewed)}: no baseline was reviewed")
+    report = GateReport(
+        version=staged.files.id,
+        trusted=trusted.files.id,
+        time=inputs.now,
+        findings=tuple(findings),
+        drifts=tuple(_query_drift(query, drifts.get(query.id)) for query in inputs.queries),
+        review=tuple(_review(trusted, staged, answers, drifts, pages, challenges)),
+        n_new=pages.n_new,
+        n_tested=len(pages.rows),
+        notes=tuple(notes),
+    )
+    return report, here.accounts
+
+
+def low_tier_newcomers(
+    staged: IndexReader, answers: Sequence[GoldenAnswer], new: Int64Array
+) -> Appearances:
+    """Find new pages of low tier, without authority, among each golden query's top-k."""
+    found = Appearances()
+    news = set(new.tolist())
+    for answer in answers:
+        allowed = staged.eligible(answer.query.topic)
+        for row in answer.raw.rows.tolist():
+            if row in news and not allowed[row] and staged.files.rows.tiers[row] >= LOW_TIER:
+                found.rows.setdefault(answer.query.id, []).append(row)
+                account = staged.files.rows.account(row) or "nobody"
+                found.accounts.setdefault(answer.query.id, set()).add(account)
+    return found
+
+
+def _new_pages(
+    trusted: IndexReader,
+    staged: IndexReader,
+    inputs: GateInputs,
+    challenges: Challenges,
+    pool_size: int,
+) -> NewPages:
+    new = new_rows(trusted.files.rows, staged.files.rows)
+    if len(new) == 0 or not inputs.queries:
+        nothing = challenges.score(staged, new[:0], own_pool=False)
+        return NewPages(new[:0], {}, {}, nothing, len(new))
+    pools = staged.similar(inputs.query_embeddings, pool_size)
+    in_pool = np.unique(np.concatenate([pool.rows for pool in pools]))
+    rows = np.intersect1d(new, in_pool)
+    scores = challenges.score(staged, rows, own_pool=False)
+    everyone = np.arange(len(trusted.files.rows))
+    reference = challenges.score(trusted, everyone, own_pool=True)
+    tiers = trusted.files.rows.tiers
+    p_challenge, p_shift = {}, {}
+    for place, row in enumerate(rows.tolist()):
+        # Like with like: pages of controlled sources say nothing about those of open ones.
+        low = tiers >= min(int(staged.files.rows.tiers[row]), LOW_TIER)
+        p_challenge[row] = conformal_p(scores.challenge[place], reference.challenge[low])
+        p_shift[row] = conformal_p(scores.shift[place], reference.shift[low])
+    return NewPages(rows, p_challenge, p_shift, scores, len(new))
+
+
+def _drift_findings(staged: IndexReader, drifts: Mapping[str, Drift]) -> list[Finding]:
+    findings = []
+    for one in drifts.values():
+        rule = staged.policy.topic(one.topic)
+        for kind, value, limit, came in (
+            ("drift", one.drift, rule.max_drift, one.came),
+            ("raw drift", one.raw_drift, rule.max_raw_drift, one.raw_came),
+        ):
+            if value > limit:
+                text = f"{value:.0%} of the reviewed answer disappeared; {limit:.0%} may"
+                findings.append(Finding(kind, one.query, one.topic, came, value, limit, text))
+    return findings
+
+
+def _test_findings(staged: IndexReader, inputs: GateInputs, pages: NewPages) -> list[Finding]:
+    findings = []
+    for place, row in enumerate(pages.rows.tolist()):
+        (name,) = staged.files.rows.ids(np.array([row]))
+        tests = (
+            ("challenge", pages.p_challenge[row], pages.scores.challenged),
+            ("polarization shift", pages.p_shift[row], pages.scores.shifted),
+        )
+        run = [test for test in tests if not np.isnan(test[1])]
+        for kind, p_value, query_of in run:
+            limit = staged.policy.gate.false_alarm_rate / len(run)
+            if p_value > limit:
+                continue
+            query = inputs.queries[int(query_of[place])]
+            text = (
+                f"{name} competes like no trusted page (p {p_value:.3f})"
+                if kind == "challenge"
+                else f"{name} leans to the shortcut like no trusted page (p {p_value:.3f})"
+            )
+            findings.append(Finding(kind, query.id, query.topic, (name,), p_value, limit, text))
+    return findings
+
+
+def _burst_findings(
+    trusted: IndexReader,
+    staged: IndexReader,
+    inputs: GateInputs,
+    here: Appearances,
+) -> list[Finding]:
+    rule = staged.policy.gate
+    if not here.rows:
+        return []
+    span = signals.span_in_days(trusted.files.rows.times(), inputs.now)
+    if span is None:
+        return []
+    raw = trusted.similar(inputs.query_embeddings, staged.policy.selection.k)
+    findings = []
+    for query, plain in zip(inputs.queries, raw, strict=True):
+        if query.id not in here.rows:
+            continue
+        outside = ~trusted.eligible(query.topic)[plain.rows]
+        before = int(np.count_nonzero(outside & (trusted.files.rows.tiers[plain.rows] >= LOW_TIER)))
+        accounts = here.accounts[query.id] | inputs.earlier(query.id)
+        p_value = signals.burst_p(len(accounts), before, span, rule.burst_days)
+        if len(accounts) >= rule.burst_accounts and p_value <= rule.burst_rate:
+            names = tuple(staged.files.rows.ids(np.array(here.rows[query.id])))
+            text = (
+                f"{len(accounts)} new accounts compete within {rule.burst_days:g} days "
+                f"(p {p_value:.4f})"
+            )
+            limit = rule.burst_rate
+            findings.append(Finding("burst", query.id, query.topic, names, p_value, limit, text))
+    return findings
+
+
+def _copy_findings(staged: IndexReader, inputs: GateInputs, pages: NewPages) -> list[Finding]:
+    if len(pages.rows) == 0:
+        return []
+    rows = staged.files.rows
+    limit = staged.policy.gate.near_duplicate
+    vectors = np.ascontiguousarray(staged.files.vectors[pages.rows])
+    texts = rows.read(pages.rows)
+    findings = []
+    nearest = staged.similar(vectors, COPIES_LOOKED_AT)
+    for place, (row, page, near) in enumerate(
+        zip(pages.rows.tolist(), texts, nearest, strict=True)
+    ):
+        query = inputs.queries[int(pages.scores.shifted[place])]
+        for other, similarity in zip(near.rows.tolist(), near.similarities.tolist(), strict=True):
+            if other != row and similarity >= limit and rows.account(other) != page.account:
+                names = (page.passage.id, *rows.ids(np.array([other])))
+                text = f"{names[0]} says what {names[1]} of another account says"
+                found = Finding(
+                    "near duplicate", query.id, query.topic, names, similarity, limit, text
+                )
+                findings.append(found)
+                break
+        for query in inputs.queries:
+            if staged.eligible(query.topic)[row]:
+                continue
+            share = signals.copied_share(query.text, f"{page.passage.title} {page.passage.text}")
+            if share >= signals.SHARE_COPIED:
+                names = (page.passage.id,)
+                text = f"{names[0]} repeats the question"
+                limits = signals.SHARE_COPIED
+                findings.append(
+                    Finding("copied question", query.id, query.topic, names, share, limits, text)
+                )
+    return findings
+
+
+def _query_drift(query: GoldenQuery, drift: Drift | None) -> QueryDrift:
+    if drift is None:
+        return QueryDrift(query.id, query.topic, False, 0.0, 0.0)
+    return QueryDrift(query.id, query.topic, True, drift.drift, drift.raw_drift)
+
+
+def _review(
+    trusted: IndexReader,
+    staged: IndexReader,
+    answers: Sequence[GoldenAnswer],
+    drifts: Mapping[str, Drift],
+    pages: NewPages,
+    challenges: Challenges,
+) -> list[ReviewEntry]:
+    entries = []
+    for answer in answers:
+        drift = drifts.get(answer.query.id)
+        if drift is None:
+            continue
+        for kind, found, lineages, came, left in (
+            ("selected", answer.selected, answer.selected_lineages, drift.came, drift.left),
+            ("raw", answer.raw, answer.raw_lineages, drift.raw_came, drift.raw_left),
+        ):
+            for lineage in came:
+                place = lineages.index(lineage)
+                row = int(found.rows[place])
+                entry = _entry(answer, "came", kind, lineage, staged, row, pages, challenges)
+                entries.append(entry)
+            rows = trusted.files.rows.find_lineages(left)
+            for lineage, row in zip(left, rows.tolist(), strict=True):
+                entry = _entry(answer, "left", kind, lineage, trusted, row, pages, challenges)
+                entries.append(entry)
+    return entries
+
+
+def _entry(
+    answer: GoldenAnswer,
+    change: str,
+    kind: str,
+    lineage: str,
+    reader: IndexReader,
+    row: int,
+    pages: NewPages,
+    challenges: Challenges,
+) -> ReviewEntry:
+    if row < 0:  # it left in an earlier version
+        return ReviewEntry(answer.query.id, change, kind, None, lineage, *(None,) * 8)
+    rows = reader.files.rows
+    (page,) = rows.read([row])
+    ps = challenges.ps(reader, np.array([row]), answer.query.topic)
+    found = answer.selected if kind == "selected" else answer.raw
+    came = change == "came"
+    at = np.flatnonzero((found.rows == row) & came)  # the rows of what left are another version's
+    return ReviewEntry(
+        query=answer.query.id,
+        change=change,
+        answer=kind,
+        passage=page.passage.id,
+        lineage=lineage,
+        source=page.passage.source,
+        tier=page.passage.tier,
+        account=page.account,
+        time=page.passage.time,
+        similarity=float(found.similarities[at[0]]) if len(at) else None,
+        ps=None if ps is None else float(ps[0]),
+        p_challenge=finite_or_none(pages.p_challenge.get(row)) if came else None,
+        p_shift=finite_or_none(pages.p_shift.get(row)) if came else None,
+    )

@@ -1,0 +1,255 @@
+"""One version as a tenant may read it: plain similarity, and selection under the policy.
+
+Owns which passages a query may see at all (tenant) and which may answer it (ownership gate, with
+elevated pages), both before ranking: nobody's passages crowd out those that are allowed, and an
+answer with fewer than `k` says so. Never writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epibias import _validate
+from epibias._validate import Float32Array, Float64Array, Int64Array
+from epibias.index.authority import authority_scores, select_context
+from epibias.index.policy import Policy
+from epibias.index.version_files import VersionFiles
+from epibias.retrieval import CosineIndex
+
+# Rows of a part of the corpus are copied together up to this size; a larger part is filtered
+# out of a search of the whole.
+MOST_BYTES_COPIED = 1 << 29
+
+
+@dataclass(frozen=True)
+class Elevation:
+    """A page that an owner allowed for a topic after review, exactly as it was then."""
+
+    topic: str
+    passage_id: str
+    content_sha256: str
+    tier: int
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What one query found, best first.
+
+    Attributes
+    ----------
+    rows : int64 [n]
+        Rows of the version.
+    similarities : float32 [n]
+    scores : float64 [n]
+        What it was ranked by: similarity plus the weight of the tier, or the similarity alone.
+    short : bool
+        Whether fewer came back than were asked for.
+    """
+
+    rows: Int64Array
+    similarities: Float32Array
+    scores: Float64Array
+    short: bool
+
+
+class IndexReader:
+    """Reads one version.
+
+    Parameters
+    ----------
+    files : VersionFiles
+    policy : Policy
+    tenant : str or None
+        Whose passages may be seen, beside everybody's.
+    everything : bool
+        Governance reads all tenants' passages: the gate must.
+    elevations : collection of Elevation
+
+    Examples
+    --------
+    `docs/index.md` has one from the beginning.
+    """
+
+    def __init__(
+        self,
+        files: VersionFiles,
+        policy: Policy,
+        *,
+        tenant: str | None = None,
+        everything: bool = False,
+        elevations: Collection[Elevation] = (),
+    ) -> None:
+        self.files, self.policy, self.tenant = files, policy, tenant
+        n_passages = len(files.rows)
+        self.visible: NDArray[np.bool_] = (
+            np.ones(n_passages, np.bool_) if everything else files.rows.visible_to(tenant)
+        )
+        self._elevated = self._rows_elevated(elevations)
+        self._whole: CosineIndex | None = None
+        self._parts: dict[str | None, tuple[Int64Array, CosineIndex | None]] = {}
+
+    def similar(self, query_embeddings: Float32Array, n: int) -> list[Found]:
+        """Find the `n` visible passages that are most similar to each query.
+
+        Parameters
+        ----------
+        query_embeddings : float32 [n_queries, dim]
+        n : int
+
+        Returns
+        -------
+        list of Found
+            One a query; similarity descending, then row.
+        """
+        n = _validate.integer("n", n, low=1)
+        found = []
+        for rows, similarities in self._search(None, query_embeddings, n):
+            scores = similarities.astype(np.float64)
+            found.append(Found(rows, similarities, scores, len(rows) < n))
+        return found
+
+    def select(
+        self,
+        query_embeddings: Float32Array,
+        topics: Sequence[str | None],
+        k: int | None = None,
+    ) -> list[Found]:
+        """Select each query's context under the policy.
+
+        Parameters
+        ----------
+        query_embeddings : float32 [n_queries, dim]
+        topics : sequence of str or None
+            Topic of each query; only pages of its authoritative sources, and elevated ones, may
+            be selected. None: general search, any visible page may.
+        k : int, optional
+            The policy's if absent.
+
+        Returns
+        -------
+        list of Found
+            One a query, by score.
+        """
+        k = self.policy.selection.k if k is None else _validate.integer("k", k, low=1)
+        _validate.same_length("topics", len(topics), "queries", len(query_embeddings))
+        found: list[Found | None] = [None] * len(topics)
+        for topic in dict.fromkeys(topics):
+            queries = [number for number, one in enumerate(topics) if one == topic]
+            chosen = self._select_topic(query_embeddings[queries], topic, k)
+            for number, one in zip(queries, chosen, strict=True):
+                found[number] = one
+        return [one for one in found if one is not None]
+
+    def best_similarity(self, query_embedding: Float32Array, topic: str | None) -> float:
+        """Similarity of the nearest passage that may answer a topic; -1 where there is none.
+
+        Parameters
+        ----------
+        query_embedding : float32 [1, dim]
+        topic : str or None
+        """
+        ((_, similarities),) = self._search(topic, query_embedding, 1)
+        return float(similarities[0]) if len(similarities) else -1.0
+
+    def eligible(self, topic: str | None) -> NDArray[np.bool_]:
+        """Which passages may be selected for a topic, bool [n_passages]."""
+        if topic is None:
+            return self.visible
+        allowed = self.files.rows.rows_of_sources(self.policy.topic(topic).sources)
+        allowed[list(self._elevated.get(topic, {}))] = True
+        return allowed & self.visible
+
+    def tiers(self, rows: Int64Array, topic: str | None) -> NDArray[np.int8]:
+        """Tiers of some passages, elevated ones with what they were elevated to."""
+        tiers = self.files.rows.tiers[rows]
+        elevated = self._elevated.get(topic, {}) if topic is not None else {}
+        if elevated:
+            tiers = np.array(
+                [elevated.get(row, tier) for row, tier in zip(rows.tolist(), tiers, strict=True)],
+                np.int8,
+            )
+        return tiers
+
+    def _select_topic(self, queries: Float32Array, topic: str | None, k: int) -> list[Found]:
+        rule = self.policy.selection
+        most = max(rule.tier_weights.values(), default=0.0)
+        found: list[Found] = []
+        for query in range(len(queries)):
+            depth = max(20, 4 * k)
+            while True:
+                ((rows, similarities),) = self._search(topic, queries[query : query + 1], depth)
+                tiers = self.tiers(rows, topic)
+                scores = authority_scores(similarities, tiers, rule)
+                codes = self.files.rows.source_codes[rows]
+                chosen = select_context(scores, tiers, codes, k, rule)
+                # No passage beyond these can reach a higher score than that.
+                beyond = float(similarities[-1]) + most if len(rows) == depth else -np.inf
+                if (len(chosen) == k and scores[chosen[-1]] > beyond) or len(rows) < depth:
+                    break
+                depth *= 4
+            short = len(chosen) < k
+            found.append(Found(rows[chosen], similarities[chosen], scores[chosen], short))
+        return found
+
+    def _search(
+        self, topic: str | None, queries: Float32Array, n: int
+    ) -> list[tuple[Int64Array, Float32Array]]:
+        """Search the passages that may answer a topic; None: all visible ones."""
+        rows, part = self._part(topic)
+        if part is not None:
+            found = part.search(queries, n, allow_fewer=True)
+            pairs = zip(found.indices, found.similarities, strict=True)
+            return [(rows[indices], similarities) for indices, similarities in pairs]
+        return [self._filtered(queries[i : i + 1], rows, n) for i in range(len(queries))]
+
+    def _filtered(
+        self, query: Float32Array, rows: Int64Array, n: int
+    ) -> tuple[Int64Array, Float32Array]:
+        """Search all, deeper and deeper, until enough of the allowed rows were met."""
+        allowed = np.zeros(len(self.files.rows), np.bool_)
+        allowed[rows] = True
+        depth = 4 * n
+        while True:
+            found = self._all().search(query, depth, allow_fewer=True)
+            indices = found.indices[0]
+            keep = np.flatnonzero(allowed[indices])[:n]
+            if len(keep) == n or len(indices) < depth:
+                return indices[keep], found.similarities[0][keep]
+            depth *= 4
+
+    def _part(self, topic: str | None) -> tuple[Int64Array, CosineIndex | None]:
+        if topic not in self._parts:
+            rows = np.flatnonzero(self.eligible(topic))
+            vectors = self.files.vectors
+            index: CosineIndex | None
+            if len(rows) == len(vectors):
+                index = self._all()
+            elif len(rows) * vectors.shape[1] * 4 <= MOST_BYTES_COPIED:
+                index = CosineIndex(np.ascontiguousarray(vectors[rows]))
+            else:
+                index = None
+            self._parts[topic] = rows, index
+        return self._parts[topic]
+
+    def _all(self) -> CosineIndex:
+        if self._whole is None:
+            self._whole = CosineIndex(self.files.vectors)
+        return self._whole
+
+    def _rows_elevated(self, elevations: Collection[Elevation]) -> Mapping[str, Mapping[int, int]]:
+        """Rows and tiers of elevated pages that are still what was reviewed."""
+        elevations = list(elevations)
+        if not elevations:
+            return {}
+        rows = self.files.rows.find([one.passage_id for one in elevations])
+        there = [n for n, row in enumerate(rows.tolist()) if row >= 0]
+        found: dict[str, dict[int, int]] = {}
+        for number, row in zip(there, self.files.rows.read(rows[there]), strict=True):
+            one = elevations[number]
+            if row.content_sha256 == one.content_sha256:
+                found.setdefault(one.topic, {})[int(rows[number])] = one.tier
+        return found

@@ -1,0 +1,334 @@
+"""The passages of a version and what governs each: source, tier, account, tenant, lineage.
+
+In Parquet, one row a passage, in the order of the vectors. Columns that every query looks at are
+held in memory (ids and lineages as Arrow arrays, the rest as small integers); texts stay in the
+file and are read for the few rows that are asked for. Needs pyarrow (extra ``index``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epibias._validate import Int64Array
+from epibias.corpus import Passage
+
+ROWS_PER_GROUP = 4096  # what is read to show one text
+_TEXT_COLUMNS = (
+    "passage_id",
+    "lineage",
+    "text",
+    "title",
+    "source",
+    "author",
+    "account",
+    "time",
+    "tenant",
+    "content_sha256",
+    "extra",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A passage with what governs it.
+
+    Attributes
+    ----------
+    passage : Passage
+        With source and tier as the policy has them.
+    lineage : str
+        Source and id of the first passage of a chain of replacements, with a colon between: a new
+        version of a page is still that page.
+    account : str or None
+        Who wrote it into the index; the passage's author if the write path knew no other.
+    tenant : str or None
+        Who may read it; None: everybody.
+    """
+
+    passage: Passage
+    lineage: str
+    account: str | None = None
+    tenant: str | None = None
+
+    @property
+    def content_sha256(self) -> str:
+        """Hash of everything that the row says."""
+        return _content_hash(self.values())
+
+    def values(self) -> dict[str, Any]:
+        """Give the columns, without the hash."""
+        one = self.passage
+        return {
+            "passage_id": one.id,
+            "lineage": self.lineage,
+            "text": one.text,
+            "title": one.title,
+            "source": one.source,
+            "tier": one.tier,
+            "author": one.author,
+            "account": self.account,
+            "time": one.time,
+            "tenant": self.tenant,
+            "extra": json.dumps(dict(one.extra), sort_keys=True, ensure_ascii=False),
+        }
+
+
+def _content_hash(values: dict[str, Any]) -> str:
+    text = json.dumps(values, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _schema() -> Any:  # noqa: ANN401  pyarrow's
+    import pyarrow
+
+    texts = [(name, pyarrow.large_string()) for name in _TEXT_COLUMNS]
+    return pyarrow.schema([*texts, ("tier", pyarrow.int8())])
+
+
+class RowWriter:
+    """Writes rows to Parquet, a group at a time."""
+
+    def __init__(self, file: Any) -> None:  # noqa: ANN401  anything that takes bytes
+        import pyarrow.parquet
+
+        # Dictionaries of ids and texts would only cost; those of sources and tiers pay.
+        self._writer = pyarrow.parquet.ParquetWriter(
+            file, _schema(), use_dictionary=["source", "author", "account", "tenant"]
+        )
+        self._waiting: list[dict[str, Any]] = []
+
+    def write(self, rows: Sequence[Row]) -> list[str]:
+        """Add rows after those written before; returns their hashes."""
+        hashes = []
+        for row in rows:
+            values = row.values()
+            hashes.append(_content_hash(values))
+            self._waiting.append({**values, "content_sha256": hashes[-1]})
+            if len(self._waiting) == ROWS_PER_GROUP:
+                self._flush()
+        return hashes
+
+    def _flush(self) -> None:
+        import pyarrow
+
+        table = pyarrow.Table.from_pylist(self._waiting, schema=_schema())
+        self._writer.write_table(table, row_group_size=ROWS_PER_GROUP)
+        self._waiting = []
+
+    def finish(self) -> None:
+        """Write the last group and the footer."""
+        if self._waiting:
+            self._flush()
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; without `finish` it is not a whole one."""
+        if self._writer.is_open:
+            self._writer.close()
+
+
+@contextlib.contextmanager
+def writer(file: Any) -> Iterator[RowWriter]:  # noqa: ANN401
+    """Give a writer that is finished when all went well."""
+    made = RowWriter(file)
+    try:
+        yield made
+        made.finish()
+    finally:
+        made.close()
+
+
+def changed_passages(path: Path) -> list[str]:
+    """Ids of the passages whose row does not have the hash that it was written with.
+
+    Empty where the file cannot be read at all.
+    """
+    import pyarrow
+
+    changed = []
+    with contextlib.suppress(pyarrow.ArrowException, OSError, ValueError):
+        for table in _groups(path):
+            for values in table.to_pylist():
+                expected = values.pop("content_sha256")
+                if _content_hash(values) != expected:
+                    changed.append(str(values["passage_id"]))
+    return changed
+
+
+def _groups(path: Path) -> Iterator[Any]:
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path) as file:
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group)
+
+
+class VersionRows:
+    """The rows of one version, read from its Parquet file.
+
+    Attributes
+    ----------
+    tiers : int8 [n_passages]
+    source_names, tenant_names, account_names : tuple of str
+    source_codes, tenant_codes, account_codes : int32 [n_passages]
+        Position in the names; -1 where there is none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow.parquet
+
+        self._path = path
+        columns = ["passage_id", "lineage", "source", "tier", "account", "tenant", "time"]
+        table = pyarrow.parquet.read_table(
+            path, columns=columns, read_dictionary=["source", "account", "tenant"]
+        )
+        self._ids = table.column("passage_id").combine_chunks()
+        self._lineages = table.column("lineage").combine_chunks()
+        self._times = table.column("time")
+        self.tiers: NDArray[np.int8] = table.column("tier").to_numpy()
+        self.source_names, self.source_codes = _coded(table.column("source"))
+        self.account_names, self.account_codes = _coded(table.column("account"))
+        self.tenant_names, self.tenant_codes = _coded(table.column("tenant"))
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def ids(self, rows: Int64Array) -> list[str]:
+        """Ids of some passages."""
+        return _taken(self._ids, rows)
+
+    def lineages(self, rows: Int64Array) -> list[str]:
+        """Lineages of some passages."""
+        return _taken(self._lineages, rows)
+
+    @cached_property
+    def all_lineages(self) -> frozenset[str]:
+        """Lineages of all passages."""
+        return frozenset(self._lineages.to_pylist())
+
+    def times(self) -> list[str | None]:
+        """Give the times of all passages."""
+        return list(self._times.to_pylist())
+
+    def find(self, ids: Sequence[str]) -> Int64Array:
+        """Rows of some ids; -1 for one that is not there."""
+        return self._find(self._ids, ids)
+
+    @staticmethod
+    def _find(column: Any, wanted: Sequence[str]) -> Int64Array:  # noqa: ANN401
+        import pyarrow
+        import pyarrow.compute
+
+        values = pyarrow.array(list(wanted), pyarrow.large_string())
+        found = pyarrow.compute.index_in(values, value_set=column)
+        return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+
+    def find_lineages(self, lineages: Sequence[str]) -> Int64Array:
+        """Rows of some lineages; -1 for one that is not there."""
+        return self._find(self._lineages, lineages)
+
+    def source(self, row: int) -> str | None:
+        """Source of one passage."""
+        return _named(self.source_names, self.source_codes, row)
+
+    def account(self, row: int) -> str | None:
+        """Account that wrote one passage."""
+        return _named(self.account_names, self.account_codes, row)
+
+    def rows_of_sources(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        """Which passages are of one of some sources, bool [n_passages]."""
+        return _is_one_of(self.source_names, self.source_codes, names)
+
+    def rows_of_accounts(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        """Which passages were written by one of some accounts, bool [n_passages]."""
+        return _is_one_of(self.account_names, self.account_codes, names)
+
+    def visible_to(self, tenant: str | None) -> NDArray[np.bool_]:
+        """Which passages a tenant may read: everybody's, and the tenant's own."""
+        mask = self.tenant_codes < 0
+        if tenant is not None:
+            mask |= _is_one_of(self.tenant_names, self.tenant_codes, [tenant])
+        return mask
+
+    def read(self, rows: Sequence[int] | Int64Array) -> list[Row]:
+        """Read some rows whole, texts and all, in the order asked for."""
+        import pyarrow.parquet
+
+        wanted = np.asarray(rows, np.int64)
+        found: dict[int, Row] = {}
+        with pyarrow.parquet.ParquetFile(self._path) as file:
+            for group in np.unique(wanted // ROWS_PER_GROUP).tolist():
+                table = file.read_row_group(group)
+                inside = np.unique(wanted[wanted // ROWS_PER_GROUP == group])
+                part = table.take(inside - group * ROWS_PER_GROUP)
+                found.update(zip(inside.tolist(), map(_row, part.to_pylist()), strict=True))
+        return [found[int(row)] for row in wanted]
+
+    def content_hashes(self) -> list[str]:
+        """Hash of every row, in order."""
+        import pyarrow.parquet
+
+        table = pyarrow.parquet.read_table(self._path, columns=["content_sha256"])
+        return list(table.column(0).to_pylist())
+
+    def groups(self) -> Iterator[tuple[int, list[Row]]]:
+        """Yield the first row and the rows of one group after the other."""
+        first = 0
+        for table in _groups(self._path):
+            rows = [_row(values) for values in table.to_pylist()]
+            yield first, rows
+            first += len(rows)
+
+
+def _row(values: dict[str, Any]) -> Row:
+    passage = Passage(
+        values["passage_id"],
+        values["text"],
+        values["title"] or "",
+        values["source"],
+        values["tier"],
+        values["author"],
+        values["time"],
+        json.loads(values["extra"]),
+    )
+    return Row(passage, values["lineage"], values["account"], values["tenant"])
+
+
+def _taken(column: Any, rows: Int64Array) -> list[str]:  # noqa: ANN401
+    return [str(value) for value in column.take(np.asarray(rows, np.int64)).to_pylist()]
+
+
+def _coded(column: Any) -> tuple[tuple[str, ...], NDArray[np.int32]]:  # noqa: ANN401
+    import pyarrow
+
+    if not pyarrow.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    whole = column.unify_dictionaries().combine_chunks()
+    if isinstance(whole, pyarrow.ChunkedArray):
+        whole = pyarrow.concat_arrays(whole.chunks) if whole.num_chunks else whole
+    if len(whole) == 0:
+        return (), np.empty(0, np.int32)
+    codes = whole.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+    return tuple(map(str, whole.dictionary.to_pylist())), codes
+
+
+def _named(names: tuple[str, ...], codes: NDArray[np.int32], row: int) -> str | None:
+    code = int(codes[row])
+    return None if code < 0 else names[code]
+
+
+def _is_one_of(
+    names: tuple[str, ...], codes: NDArray[np.int32], wanted: Sequence[str]
+) -> NDArray[np.bool_]:
+    numbers = [number for number, name in enumerate(names) if name in set(wanted)]
+    return np.isin(codes, numbers)

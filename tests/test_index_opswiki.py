@@ -1,0 +1,99 @@
+"""The gate on the wiki of the fictional firm, with a real encoder: every attack, every update."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from epibias.data_sets import load_opswiki
+from epibias.index import Addition
+from epibias.index.opswiki_case import opswiki_store, replay
+
+WIKI = load_opswiki()
+PAGES = defaultdict(dict)
+for one in WIKI.poison:
+    PAGES[one.target_query_id][one.kind] = one.passage
+KINDS = {
+    "natural": ["natural"],
+    "verbatim": ["verbatim"],
+    "burst": ["natural", "verbatim", "spread"],
+}
+
+
+class Remembering:
+    """The real encoder; a text goes through the model once."""
+
+    def __init__(self, encoder):
+        self._encoder, self._rows = encoder, {}
+        self.identity = encoder.identity
+
+    def encode(self, texts):
+        missing = [text for text in dict.fromkeys(texts) if text not in self._rows]
+        if missing:
+            self._rows.update(zip(missing, self._encoder.encode(missing), strict=True))
+        return np.stack([self._rows[text] for text in texts])
+
+
+@pytest.fixture(scope="module")
+def remembering(encoder):
+    return Remembering(encoder)
+
+
+@pytest.fixture(scope="module")
+def store(remembering, tmp_path_factory):
+    return opswiki_store(tmp_path_factory.mktemp("opswiki") / "store", remembering, WIKI)
+
+
+def selected(store, version):
+    queries = store.golden.queries()
+    reader = store.read_version(version, everything=True)
+    chosen = reader.select(store.golden_embeddings(queries), [query.topic for query in queries])
+    return {name for found in chosen for name in reader.files.rows.ids(found.rows)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_attack_is_held_and_none_is_selected(store, kind):
+    for query, pages in PAGES.items():
+        passages = [pages[one] for one in KINDS[kind]]
+        version = store.stage([Addition(one) for one in passages], by="ingest", reason="crawl")
+        report = store.check(version.id)
+        assert query in {finding.query for finding in report.findings}, query
+        assert not selected(store, version.id) & {one.id for one in passages}
+        if kind == "verbatim":
+            assert "copied question" in {finding.kind for finding in report.findings}
+
+
+def test_at_most_one_legitimate_update_of_ten_is_held(store):
+    held = []
+    for update in WIKI.legitimate_updates:
+        addition = Addition(update.passage, replaces=update.replaces)
+        version = store.stage([addition], by="owner", reason="revised")
+        report = store.check(version.id)
+        assert report.n_new == 1
+        held += [update.passage.id] if report.fired else []
+    assert len(held) <= 1, held
+
+
+def test_the_axes_of_this_encoder_are_not_valid_and_that_is_said(store):
+    version = store.stage([Addition(WIKI.poison[0].passage)], by="ingest", reason="crawl")
+    notes = store.check(version.id).notes
+    assert len([note for note in notes if "its axis has validity" in note]) == 6
+
+
+def test_the_case_of_the_guide_from_admission_to_rollback(remembering, tmp_path):
+    steps = replay(tmp_path / "store", remembering)
+    assert [step.name for step in steps] == [
+        "admitted",
+        "not selectable for the topic",
+        "held",
+        "investigated",
+        "rejected",
+        "rolled back",
+        "verified",
+    ]
+    assert [step.name for step in steps if not step.passed] == []
+    assert re.search(r"back after \d+\.\d ms", steps[5].text)
+    assert steps[5].facts["answers"]  # general search did use the page while it was live
