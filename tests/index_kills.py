@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute  # before the forks, each of which would import it again
+import pyarrow.parquet  # noqa: F401
 
 from epibias.index import IndexStore
 from epibias.index.integrity import check_store

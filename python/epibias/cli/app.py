@@ -7,6 +7,7 @@ import typer
 from epibias.cli.demo import demo
 from epibias.cli.doctor import doctor
 from epibias.cli.filter import filter_candidates
+from epibias.cli.index import index
 from epibias.cli.latency import latency
 from epibias.cli.score import score
 from epibias.cli.streams import write_stdout
@@ -30,6 +31,7 @@ app.command("filter")(filter_candidates)
 app.command("latency")(latency)
 app.command("stress")(stress)
 app.command("doctor")(doctor)
+app.add_typer(index)
 
 
 def _version(asked: bool) -> None:

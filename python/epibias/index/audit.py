@@ -71,7 +71,7 @@ class AuditLog:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = AuditLog(Database(Path(folder) / "log.sqlite"), "writes")
-    ...     log.append([("stage", {"source": "wiki"})], at="2026-09-01T00:00:00+00:00")
+    ...     n = log.append([("stage", {"source": "wiki"})], at="2026-09-01T00:00:00+00:00")
     ...     log.verify(), [line.kind for line in log.lines()]
     (1, ['stage'])
     """

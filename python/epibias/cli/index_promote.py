@@ -1,0 +1,127 @@
+"""Commands that move the pointer of a governed index, or decide not to."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+
+import typer
+
+from epibias.cli import options
+from epibias.cli.console import guarded, json_text, write_output
+from epibias.cli.index_store import BY, JSON, REASON, STORE, VERSION, open_store, show, show_report
+from epibias.cli.streams import say
+
+
+@guarded
+def check(
+    store: str = STORE,
+    version: str = VERSION,
+    encoder: str = options.ENCODER,
+    as_json: bool = JSON,
+) -> None:
+    """Run the gate on a staged version and change nothing; exit 1 if it would be held."""
+    report = open_store(store, encoder).check(version)
+    if report is None:
+        show(None, ["the first version: nothing to compare it with"], as_json=as_json)
+        return
+    if as_json:
+        write_output("-", json_text(json.loads(report.to_json())))
+    else:
+        show_report(report, with_review=True)
+    if report.fired:
+        raise typer.Exit(1)
+
+
+@guarded
+def promote(
+    store: str = STORE,
+    version: str = VERSION,
+    by: str = BY,
+    reason: str = REASON,
+    encoder: str = options.ENCODER,
+    as_json: bool = JSON,
+) -> None:
+    """Make a staged version current if the gate lets it; else hold it, and exit 1."""
+    outcome = open_store(store, encoder).promote(version, by=by, reason=reason)
+    report = None if outcome.report is None else json.loads(outcome.report.to_json())
+    if as_json:
+        done = None if outcome.promotion is None else asdict(outcome.promotion)
+        write_output("-", json_text({"promotion": done, "report": report}))
+    elif outcome.promotion is not None:
+        show(None, [f"current is {outcome.promotion.version}"], as_json=False)
+    elif outcome.report is not None:
+        show_report(outcome.report, with_review=False)
+        say(f"epibias: held for the owners of {', '.join(outcome.report.topics)}")
+    if outcome.held:
+        raise typer.Exit(1)
+
+
+@guarded
+def review(
+    store: str = STORE,
+    version: str = VERSION,
+    encoder: str = options.ENCODER,
+    as_json: bool = JSON,
+) -> None:
+    """Show a held promotion: what left, what came, from whom, when, similarity, PS, p-value."""
+    hold = open_store(store, encoder).held(version)
+    if as_json:
+        report = json.loads(hold.report.to_json())
+        about = {"state": hold.state, "accepted": dict(hold.accepted), "waiting": hold.waiting}
+        write_output("-", json_text({**about, "report": report}))
+        return
+    show_report(hold.report, with_review=True)
+    waiting = f", waiting for {', '.join(hold.waiting)}" if hold.waiting else ""
+    show(None, [f"{hold.version}: {hold.state}{waiting}"], as_json=False)
+
+
+@guarded
+def accept(
+    store: str = STORE,
+    version: str = VERSION,
+    by: str = BY,
+    reason: str = REASON,
+    encoder: str = options.ENCODER,
+    as_json: bool = JSON,
+) -> None:
+    """Accept a held promotion for the topics that you own; the last owner promotes it."""
+    hold = open_store(store, encoder).accept(version, by=by, reason=reason)
+    about = {"state": hold.state, "accepted": dict(hold.accepted), "waiting": hold.waiting}
+    text = (
+        f"waiting for {', '.join(hold.waiting)}" if hold.waiting else f"current is {hold.version}"
+    )
+    show(about, [text], as_json=as_json)
+
+
+@guarded
+def reject(
+    store: str = STORE,
+    version: str = VERSION,
+    by: str = BY,
+    reason: str = REASON,
+    encoder: str = options.ENCODER,
+    as_json: bool = JSON,
+) -> None:
+    """Reject a held promotion, for good; for the owner of a topic concerned."""
+    open_store(store, encoder).reject(version, by=by, reason=reason)
+    show({"rejected": version}, [f"{version} is rejected"], as_json=as_json)
+
+
+@guarded
+def rollback(
+    store: str = STORE,
+    to: str | None = typer.Option(None, help="Version; the one before the current if absent."),
+    by: str = BY,
+    reason: str = REASON,
+    encoder: str = options.ENCODER,
+    as_json: bool = JSON,
+) -> None:
+    """Make a version current again that was so before."""
+    opened = open_store(store, encoder)
+    started = time.perf_counter()
+    done = opened.rollback(to, by=by, reason=reason)
+    milliseconds = (time.perf_counter() - started) * 1e3
+    text = f"current is {done.version}, after {milliseconds:.1f} ms"
+    show({**asdict(done), "milliseconds": milliseconds}, [text], as_json=as_json)
