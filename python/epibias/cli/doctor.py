@@ -15,6 +15,7 @@ from epibias.encoder.model import PACKAGED_MODULE
 EXTRAS = {
     "cli": ("typer", "rich"),
     "parquet": ("pyarrow",),
+    "index": ("pyarrow",),
     "encoder": ("sentence_transformers",),
     "report": ("plotly", "jinja2"),
 }
