@@ -7,6 +7,7 @@
 #define EPIBIAS_CUDA_BINDINGS(BIND) \
     BIND(numeric)                   \
     BIND(fault_record)              \
+    BIND(cosine_topk)               \
     /* one line a stage, above this one */
 
 namespace epibias::cuda::bindings {

@@ -83,7 +83,8 @@ def cosine_topk(
     -------
     indices, similarities : [n_queries, k] of int64, float32
     n_rescored : int
-        Pairs whose similarity was computed in float64 after the float32 scan.
+        Pairs whose similarity was computed in float64 after the float32 scan; an int64 array [1]
+        for arrays on a device, where to read it would mean to wait.
 
     Raises
     ------
@@ -97,6 +98,10 @@ def cosine_topk(
     >>> indices
     array([[0, 2]])
     """
+    if goes_to_cuda(queries, passages, inverse_norms):
+        return on_device.cosine_topk(
+            queries, passages, k, inverse_norms=inverse_norms, tile_rows=tile_rows
+        )
     queries = on_cpu("queries", queries, np.float32, 2)
     passages = on_cpu("passages", passages, np.float32, 2)
     k = _validate.integer("k", k, low=0)
