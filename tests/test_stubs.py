@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -20,9 +21,9 @@ def stub_functions() -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-def docstring_parameters(name: str) -> list[tuple[str, str | None]]:
+def docstring_parameters(name: str, module: ModuleType = _core) -> list[tuple[str, str | None]]:
     """The (parameter, default) pairs of the signature line that pybind11 writes."""
-    doc = inspect.getdoc(getattr(_core, name)) or ""
+    doc = inspect.getdoc(getattr(module, name)) or ""
     first = doc.splitlines()[0]
     inside = re.fullmatch(rf"{name}\((.*)\) -> .*", first)
     assert inside, f"no signature in the docstring of {name}: {first!r}"

@@ -1,10 +1,11 @@
-#include "epibias/cuda/fault_record.hpp"
-
 #include "device_code.hpp"
+#include "epibias/cuda/fault_record.hpp"
 
 namespace epibias::cuda {
 
-void clear_fault(Fault* fault, Stream stream) { fill_async(fault, 0xFF, sizeof(Fault), stream); }
+void clear_fault(Fault* fault, Stream stream) {
+    fill_async(fault, 0xFF, sizeof(Fault), stream);
+}
 
 Fault read_fault(const Fault* fault) {
 #if defined(__CUDACC__)

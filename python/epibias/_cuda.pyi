@@ -1,0 +1,13 @@
+"""Kernels on a device; arrays come as tuples that `epibias.device.arrays` makes.
+
+`epibias._cuda_emulated` has the same functions. Checked against it by tests/test_cuda_stubs.py.
+"""
+
+from epibias.device.arrays import ArrayTuple
+
+emulated: bool
+
+def clear_fault(fault: ArrayTuple, stream: int) -> None: ...
+def device_status() -> tuple[int, str]: ...
+def inverse_norms(rows: ArrayTuple, result: ArrayTuple, fault: ArrayTuple, stream: int) -> None: ...
+def read_fault(fault: ArrayTuple) -> tuple[int, int]: ...
