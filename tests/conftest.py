@@ -12,6 +12,9 @@ import pytest
 
 import device_stand_ins
 
+# Files test_cuda_<name>.py that say themselves when numpy arrays go to the emulated kernels.
+CUDA_TESTS_ON_THE_CPU = {"arrays", "dispatch", "faults", "index", "numeric", "stubs"}
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _private_cache(tmp_path_factory):
@@ -74,6 +77,17 @@ def emulation():
 
     with status.emulated():
         yield status.emulated_module()
+
+
+@pytest.fixture(autouse=True)
+def _emulated_stages(request):
+    """Send numpy arrays to the emulated kernels in all tests of a stage, test_cuda_<stage>.py.
+
+    By name, so that no file of such tests can forget it and test the CPU.
+    """
+    stage = request.module.__name__.removeprefix("test_cuda_")
+    if stage != request.module.__name__ and stage not in CUDA_TESTS_ON_THE_CPU:
+        request.getfixturevalue("emulation")
 
 
 @pytest.fixture

@@ -100,6 +100,9 @@ class FakeTorch(ModuleType):
                 self.device = _Device(kind, device)
                 self.requires_grad, self.layout, self.negated = False, torch.strided, False
 
+            def __getitem__(self, rows):  # a view, as torch gives
+                return Tensor(self._memory[rows], self.device.index, self.device.type)
+
             shape = property(lambda self: self._memory.shape)
             dtype = property(lambda self: f"torch.{self._memory.dtype.name}")
 
@@ -165,6 +168,9 @@ class FakeCupy(ModuleType):
                 self.id, self.synchronize = self.device, _never
 
         class ndarray:
+            def __getitem__(self, rows):
+                return ndarray(self._memory[rows], self.device.id)
+
             def __init__(self, memory, device=0):
                 self._memory, self.device = memory, Device(device)
                 self.data = SimpleNamespace(ptr=memory.ctypes.data)

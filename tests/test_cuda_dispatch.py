@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -15,13 +16,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from epibias import _core, device, kernels
-from epibias.device import status
+import epibias as eb
+from device_stand_ins import STREAM
+from epibias import _core, device, kernels, kernels_polarization
+from epibias.device import stages, status
+from epibias.errors import InputError
 
 
 def run_python(code, **environment):
-    import os
-
     finished = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -171,26 +173,163 @@ def test_the_block_ends_as_it_began(emulation):
     assert kernels.backend_info()["backend"] == "cuda, emulated"
 
 
-def test_emulated_kernels_are_reached_and_not_the_core(emulation, monkeypatch):
-    def core(*arguments):
-        raise AssertionError("the core was called")
-
-    monkeypatch.setattr(_core, "inverse_norms", core)
-    rows = np.array([[3, 4], [0, 2]], np.float32)
-    np.testing.assert_array_equal(kernels.inverse_norms(rows), [0.2, 0.5])
-
-
 # ---- a stage on a device ---------------------------------------------------------------------
 
 
-def test_the_same_kind_comes_out_on_the_callers_device(torch, cupy, emulated_device):
-    rows = np.array([[3, 4], [0, 2]], np.float32)
-    for array, framework, kind in (
-        (torch.tensor(rows), torch, torch.Tensor),
-        (cupy.asarray(rows), cupy, cupy.ndarray),
+def stage_calls():
+    """Each function of `epibias.kernels…` that has kernels, with small arguments."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((6, 4)).astype(np.float32)
+    anchors = rng.standard_normal((2, 5, 4)).astype(np.float32)
+    similarities = np.sort(rng.uniform(0, 1, (3, 8)).astype(np.float32))[:, ::-1].copy()
+    embeddings = rng.standard_normal((3, 8, 4)).astype(np.float32)
+    return {
+        "inverse_norms": (kernels.inverse_norms, (rows,), {}),
+        "cosine_topk": (kernels.cosine_topk, (rows[:2].copy(), rows, 3), {}),
+        "polarization_axis": (kernels.polarization_axis, (anchors,), {}),
+        "polarization_scores": (kernels.polarization_scores, (rows, rows[:2].copy()), {}),
+        "anchor_scores": (kernels_polarization.anchor_scores, (anchors, rows[:2].copy()), {}),
+        "mmr": (kernels.mmr, (similarities, embeddings, 3), {}),
+    }
+
+
+STAGES = list(stage_calls())
+
+
+def flattened(results):
+    return [r for r in (results if isinstance(results, tuple) else (results,)) if r is not None]
+
+
+def test_every_stage_with_kernels_is_in_this_test():
+    assert set(STAGES) == set(stages.__all__)
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_emulated_kernels_are_reached_and_not_the_core(name, emulation, monkeypatch):
+    def core(*arguments, **keywords):
+        raise AssertionError("the core was called")
+
+    monkeypatch.setattr(_core, name, core)
+    function, arguments, keywords = stage_calls()[name]
+    function(*arguments, **keywords)
+
+
+def to_framework(arguments, make):
+    return [make(a) if isinstance(a, np.ndarray) else a for a in arguments]
+
+
+@pytest.mark.parametrize("name", STAGES)
+@pytest.mark.parametrize("framework", ["torch", "cupy"])
+def test_the_same_kind_comes_out_with_the_cpus_numbers(
+    name, framework, torch, cupy, emulated_device
+):
+    function, arguments, keywords = stage_calls()[name]
+    with status.emulated(False):
+        expected = flattened(function(*arguments, **keywords))
+    module = torch if framework == "torch" else cupy
+    kind = torch.Tensor if framework == "torch" else cupy.ndarray
+    make = (lambda a: torch.tensor(a, 2)) if framework == "torch" else lambda a: cupy.asarray(a, 2)
+    arrays_in = to_framework(arguments, make)
+    before = [a._memory.copy() for a in arrays_in if isinstance(a, kind)]
+    found = flattened(function(*arrays_in, **keywords))
+    for got, wanted in zip(found, expected, strict=True):
+        assert type(got) is kind
+        if isinstance(wanted, np.ndarray):  # n_rescored counts what the scan chose to re-score
+            assert got.shape == wanted.shape
+            assert got._memory.dtype == wanted.dtype
+            np.testing.assert_allclose(got._memory, wanted, rtol=1e-6, atol=1e-7)
+    for array, copy in zip([a for a in arrays_in if isinstance(a, kind)], before, strict=True):
+        np.testing.assert_array_equal(array._memory, copy)
+    assert module.current_device == 0
+    assert module.log.of("current_stream") == [(2,)] * len(module.log.of("current_stream"))
+    streams = [call[1][-1] for call in emulated_device.calls if call[0] == "clear_fault"]
+    assert streams == [STREAM + 2] * len(streams)
+    assert {entry[2] for entry in module.log.of("empty")} == {"cuda:2"}
+    assert device.check() >= 1
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_a_fault_waits_for_check_and_the_results_are_no_numbers(name, torch, emulated_device):
+    function, arguments, keywords = stage_calls()[name]
+    broken = arguments[0].copy()
+    broken.reshape(-1)[1] = np.nan
+    with status.emulated(False), pytest.raises(InputError) as by_the_cpu:
+        function(broken, *arguments[1:], **keywords)
+    found = flattened(function(*to_framework((broken, *arguments[1:]), torch.tensor), **keywords))
+    flawed = [a._memory for a in found if a.shape != (1,)]
+    assert all(np.isnan(a).any() if a.dtype.kind == "f" else (a == -1).any() for a in flawed)
+    with pytest.raises(InputError) as later:
+        device.check()
+    error, expected = later.value, by_the_cpu.value
+    assert (error.argument, error.expected, error.got) == (
+        expected.argument,
+        expected.expected,
+        expected.got,
+    )
+    assert error.where == ", ".join(filter(None, (expected.where, name)))
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_mixed_arrays_are_refused_by_every_stage(name, torch, emulated_device):
+    function, arguments, keywords = stage_calls()[name]
+    if sum(isinstance(a, np.ndarray) for a in arguments) < 2:
+        mixed = [[1.0]]
+        with pytest.raises(InputError, match=r"expected a.* got list"):
+            function(*mixed, **keywords)
+        return
+    mixed = [torch.tensor(arguments[0]), *arguments[1:]]
+    with pytest.raises(InputError, match=r"expected a torch tensor on cuda:0, as .* a numpy array"):
+        function(*mixed, **keywords)
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_without_cuda_every_stage_says_why(name, torch, monkeypatch):
+    monkeypatch.setattr(status, "_status", lambda: status.CudaStatus(False, "no NVIDIA driver"))
+    function, arguments, keywords = stage_calls()[name]
+    with pytest.raises(InputError) as caught:
+        function(*to_framework(arguments, torch.tensor), **keywords)
+    assert caught.value.expected == "a numpy array; call .cpu().numpy()"
+    assert caught.value.got.endswith("and CUDA cannot be used here: no NVIDIA driver")
+
+
+# ---- what runs on the CPU alone --------------------------------------------------------------
+
+
+def test_a_stage_without_kernels_refuses_arrays_on_a_device(torch, emulated_device):
+    kernel = torch.tensor(np.eye(3)[None])
+    with pytest.raises(InputError) as caught:
+        kernels.dpp_greedy(kernel, 2)
+    expected = "a numpy array, for this runs on the CPU alone; call .cpu().numpy()"
+    assert (caught.value.argument, caught.value.expected) == ("kernel", expected)
+    assert caught.value.got == "a torch tensor on cuda:0"
+
+
+def test_under_emulation_it_stays_on_the_cpu(emulation):
+    assert kernels.dpp_greedy(np.diag([1.0, 3.0, 2.0])[None], 2)[0].tolist() == [[1, 2]]
+
+
+def test_classes_of_the_cpu_name_the_way_there(torch, cupy):
+    rows = np.eye(4, dtype=np.float32) + 0.1
+    axis = eb.PolarizationAxis.fit(rows)
+    tensor, array = torch.tensor(rows), cupy.asarray(rows)
+    for call, argument, fix in (
+        (lambda: eb.PolarizationAxis.fit(tensor), "anchors", "call .cpu().numpy()"),
+        (lambda: axis.score(array), "embeddings", "call .get()"),
+        (lambda: eb.CosineIndex(rows).search(tensor, 2), "query_embeddings", "call .cpu().numpy()"),
+        (
+            lambda: eb.CandidatePool.from_vectors(tensor, rows, axis),
+            "query_embeddings",
+            "call .cpu().numpy()",
+        ),
+        (
+            lambda: eb.BiasDef(k=2).select_vectors(rows[0], array, axis),
+            "candidate_embeddings",
+            "call .get()",
+        ),
+        (lambda: eb.threshold_sweep(tensor, rows), "similarities", "call .cpu().numpy()"),
     ):
-        norms = kernels.inverse_norms(array)
-        assert type(norms) is kind
-        np.testing.assert_array_equal(norms._memory, [0.2, 0.5])
-        assert device.check() == 1
-        assert framework.current_device == 0
+        with pytest.raises(InputError) as caught:
+            call()
+        assert caught.value.argument == argument
+        assert fix in caught.value.expected
+        assert caught.value.got.startswith(("a torch tensor on cuda:0", "a cupy array on cuda:0"))

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from epibias import _validate, kernels
 from epibias._dispatch import renamed
+from epibias._frameworks import is_on_device
 from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.errors import InputError
 from epibias.polarization import PolarizationAxis
-from epibias.retrieval import CosineIndex
+from epibias.retrieval import CosineIndex, on_device
 
 if TYPE_CHECKING:
     from epibias.corpus import Corpus
@@ -220,6 +221,8 @@ def check_positions(positions: Sequence[Int64Array], sizes: Int64Array) -> list[
 
 def pool_size(index: CosineIndex, k: int, pool_factor: int, allow_fewer: bool) -> int:
     """`k · pool_factor`, if the corpus has so many passages or fewer are welcome."""
+    if is_on_device(index.embeddings):
+        raise on_device.refusal("index", "pools are the CPU's", index.embeddings)
     size = _validate.integer("k", k, low=1) * _validate.integer("pool_factor", pool_factor, low=1)
     if not _validate.flag("allow_fewer", allow_fewer) and size > index.n_passages:
         expected = (

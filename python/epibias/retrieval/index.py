@@ -17,9 +17,10 @@ import numpy as np
 
 from epibias import _validate, kernels, kernels_quantized
 from epibias._dispatch import renamed
+from epibias._frameworks import is_on_device
 from epibias._validate import Float32Array, Int64Array
 from epibias.errors import InputError
-from epibias.retrieval import prepared, scans
+from epibias.retrieval import on_device, prepared, scans
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +60,14 @@ class CosineIndex:
     ----------
     passage_embeddings : float32 [n_passages, dim]
         C-contiguous; a `numpy.memmap` is read where it lies. It must not change while the index
-        lives: norms and codes are computed here, once, and no search would notice.
+        lives: norms and codes are computed here, once, and no search would notice. Of a torch CUDA
+        tensor or a cupy array everything stays on its device, queries and candidates too.
     scan : {"auto", "float32", "int8", "int4"}
         Precision of the first pass. The answer is the same, to the bit, with each. "int8" keeps
         codes of about dim + 8 bytes a passage, made here, and is several times faster after that;
         "int4" keeps dim / 2 + 8 more, and reads those first. "auto" keeps both where the corpus is
         large and in memory, and takes for each search what is fastest for its size (`diagnostics`
-        of the candidates say which); of a file it keeps none: see `prepare`.
+        of the candidates say which); of a file it keeps none: see `prepare`. No "int4" on a device.
 
     Raises
     ------
@@ -82,10 +84,18 @@ class CosineIndex:
     """
 
     def __init__(self, passage_embeddings: Float32Array, scan: str = "auto") -> None:
+        if is_on_device(passage_embeddings):
+            self._set(passage_embeddings, scan, on_device.prepare(passage_embeddings, scan))
+            return
         bits = _bits_to_keep(passage_embeddings, scan, mapped=_mapped_file(passage_embeddings))
         self._set(passage_embeddings, scan, prepared.in_memory(passage_embeddings, bits))
 
-    def _set(self, embeddings: Float32Array, scan: str, parts: prepared.Prepared) -> None:
+    def _set(
+        self,
+        embeddings: Float32Array,
+        scan: str,
+        parts: prepared.Prepared | on_device.PreparedOnDevice,
+    ) -> None:
         self._embeddings = embeddings
         self._wanted_scan = scan
         self._parts = parts
@@ -200,6 +210,8 @@ class CosineIndex:
         InputError
             The folder cannot be written, or has too little space.
         """
+        if isinstance(self._parts, on_device.PreparedOnDevice):
+            raise on_device.refusal("save", "files are the CPU's", self._embeddings)
         prepared.save(self._parts, self._embeddings, folder)
 
     def prefix(self, n_passages: int) -> CosineIndex:
@@ -230,8 +242,11 @@ class CosineIndex:
             expected = f"a multiple of {prepared.TILE}, or {self.n_passages} (all)"
             raise InputError("n_passages", expected, str(n_passages))
         part = CosineIndex.__new__(CosineIndex)
-        parts = prepared.prefix(self._parts, n_passages, self.dim)
-        part._set(self._embeddings[:n_passages], self._wanted_scan, parts)
+        if isinstance(self._parts, on_device.PreparedOnDevice):
+            first = self._parts.prefix(n_passages)
+        else:
+            first = prepared.prefix(self._parts, n_passages, self.dim)
+        part._set(self._embeddings[:n_passages], self._wanted_scan, first)
         return part
 
     @property
@@ -242,7 +257,7 @@ class CosineIndex:
     @property
     def n_passages(self) -> int:
         """Number of passages."""
-        return len(self._embeddings)
+        return int(self._embeddings.shape[0])
 
     @property
     def dim(self) -> int:
@@ -303,12 +318,13 @@ class CosineIndex:
         >>> CosineIndex(passages).search(passages[2:], k=9, allow_fewer=True).indices
         array([[2, 0, 1]])
         """
-        _validate.array("query_embeddings", query_embeddings, dtype=np.float32, ndim=2)
+        if isinstance(self._parts, on_device.PreparedOnDevice):
+            on_device.check_queries(query_embeddings, self._embeddings)
+        else:
+            _validate.array("query_embeddings", query_embeddings, dtype=np.float32, ndim=2)
         if query_embeddings.shape[1] != self.dim:
-            found = f"shape {query_embeddings.shape}"
-            raise InputError(
-                "query_embeddings", f"{self.dim} columns, as many as the passages", found
-            )
+            expected = f"{self.dim} columns, as many as the passages"
+            raise InputError("query_embeddings", expected, f"shape {query_embeddings.shape}")
         k = _validate.integer("k", k, low=1)
         allow_fewer = _validate.flag("allow_fewer", allow_fewer)
         if k > self.n_passages:
@@ -320,12 +336,15 @@ class CosineIndex:
             k = self.n_passages
         self._check_files()
         with renamed(queries="query_embeddings", passages="passage_embeddings"):
-            candidates = self._search(query_embeddings, k)
+            if isinstance(self._parts, on_device.PreparedOnDevice):
+                found = on_device.search(query_embeddings, self._embeddings, k, self._parts)
+                return Candidates(*found)
+            candidates = self._search(query_embeddings, k, self._parts)
         _validate.sealed(candidates.indices, candidates.similarities)
         return candidates
 
-    def _search(self, queries: Float32Array, k: int) -> Candidates:
-        norms, codes = self._parts.inverse_norms, self._parts.codes
+    def _search(self, queries: Float32Array, k: int, parts: prepared.Prepared) -> Candidates:
+        norms, codes = parts.inverse_norms, parts.codes
         scan = scans.for_search(
             self._wanted_scan,
             codes,
