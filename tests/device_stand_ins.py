@@ -8,6 +8,7 @@ dispatch looks for the module of an array that it was given.
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -51,8 +52,18 @@ class EmulatedDevice:
 
 
 def _on_device_0(value):
-    is_array = isinstance(value, tuple) and len(value) == 4 and isinstance(value[2], str)
-    return (*value[:3], 0) if is_array else value
+    if not isinstance(value, tuple):
+        return value
+    if len(value) == 4 and isinstance(value[2], str):
+        return (*value[:3], 0)
+    return tuple(_on_device_0(part) for part in value)
+
+
+def _aligned(shape, dtype):
+    """Memory at a multiple of 256 bytes, as CUDA's allocators give it."""
+    memory = np.zeros(math.prod(shape) * np.dtype(dtype).itemsize + 256, np.uint8)
+    start = -memory.ctypes.data % 256
+    return memory[start : memory.size - 256 + start].view(dtype).reshape(shape)
 
 
 class Log(list):
@@ -138,7 +149,7 @@ class FakeTorch(ModuleType):
 
     def empty(self, shape, *, dtype, device):
         self.log.append(("empty", tuple(shape), dtype, device))
-        memory = np.zeros(shape, dtype.removeprefix("torch."))
+        memory = _aligned(shape, dtype.removeprefix("torch."))
         return self.Tensor(memory, int(str(device).removeprefix("cuda:")))
 
     full = ones = zeros = _never
@@ -200,7 +211,7 @@ class FakeCupy(ModuleType):
 
     def empty(self, shape, dtype):
         self.log.append(("empty", tuple(shape), dtype, f"cuda:{self.current_device}"))
-        return self.ndarray(np.zeros(shape, dtype), self.current_device)
+        return self.ndarray(_aligned(shape, dtype), self.current_device)
 
 
 class _Managed(ctypes.Structure):

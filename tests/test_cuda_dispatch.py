@@ -310,7 +310,8 @@ def test_under_emulation_it_stays_on_the_cpu(emulation):
 
 def test_classes_of_the_cpu_name_the_way_there(torch, cupy):
     rows = np.eye(4, dtype=np.float32) + 0.1
-    axis = eb.PolarizationAxis.fit(rows)
+    rows[0] *= 3
+    axis = eb.PolarizationAxis.fit(np.array([[1, 0, 0, 1], [1, 0, 0, -1]] * 2, np.float32))
     tensor, array = torch.tensor(rows), cupy.asarray(rows)
     for call, argument, fix in (
         (lambda: eb.PolarizationAxis.fit(tensor), "anchors", "call .cpu().numpy()"),

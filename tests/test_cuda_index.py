@@ -11,6 +11,9 @@ from epibias.device import status
 from epibias.errors import InputError
 
 
+AXIS = eb.PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
+
+
 @pytest.fixture
 def passages():
     return np.random.default_rng(1).standard_normal((200, 24)).astype(np.float32)
@@ -79,7 +82,7 @@ def test_what_is_refused(torch, passages, emulated_device, tmp_path):
         ),
         (
             "index: expected an index of a numpy array, for pools are the CPU's, got one of a torc",
-            lambda: eb.CandidatePool.build(index, tensor, eb.PolarizationAxis.fit(passages), k=5),
+            lambda: eb.CandidatePool.build(index, tensor, AXIS, k=5),
         ),
     ):
         assert refused(call).startswith(words)

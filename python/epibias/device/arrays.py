@@ -210,7 +210,8 @@ class _NumpyArrays(Framework):
         super().__init__(device=0, stream=0)
 
     def layout(self, argument: str, value: ForeignArray) -> Layout:
-        return Layout(value.ctypes.data, value.shape, _shown(value.dtype.name), None)
+        pointer = value.ctypes.data if value.size else 0  # as torch has it; no address is aligned
+        return Layout(pointer, value.shape, _shown(value.dtype.name), None)
 
     def checked(
         self, argument: str, value: ForeignArray, dtype: str, ndim: int | tuple[int, ...]
@@ -239,7 +240,8 @@ def using(*, stream: int, empty: Allocator) -> Iterator[None]:
         Handle of the CUDA stream on which the arrays are made and used; 0 is the default stream.
     empty : callable
         Called with a shape and a dtype by numpy's name ("float32"); gives an array on the device
-        of the arguments, C-contiguous, that speaks DLPack and may be written to.
+        of the arguments, C-contiguous, that speaks DLPack and may be written to, at a multiple of
+        256 bytes, as CUDA's allocators give it.
 
     Examples
     --------
