@@ -193,7 +193,7 @@ def stage_calls():
     }
 
 
-STAGES = list(stage_calls())
+STAGES = sorted(stages.__all__)
 
 
 def flattened(results):
@@ -201,7 +201,7 @@ def flattened(results):
 
 
 def test_every_stage_with_kernels_is_in_this_test():
-    assert set(STAGES) == set(stages.__all__)
+    assert set(STAGES) <= set(stage_calls())
 
 
 @pytest.mark.parametrize("name", STAGES)

@@ -10,7 +10,6 @@ from epibias import device
 from epibias.device import status
 from epibias.errors import InputError
 
-
 AXIS = eb.PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
 
 

@@ -241,12 +241,12 @@ class CosineIndex:
         if n_passages % prepared.TILE and n_passages != self.n_passages:
             expected = f"a multiple of {prepared.TILE}, or {self.n_passages} (all)"
             raise InputError("n_passages", expected, str(n_passages))
-        part = CosineIndex.__new__(CosineIndex)
+        part, rows = CosineIndex.__new__(CosineIndex), self._embeddings[:n_passages]
         if isinstance(self._parts, on_device.PreparedOnDevice):
-            first = self._parts.prefix(n_passages)
+            part._set(rows, self._wanted_scan, self._parts.prefix(n_passages))
         else:
-            first = prepared.prefix(self._parts, n_passages, self.dim)
-        part._set(self._embeddings[:n_passages], self._wanted_scan, first)
+            parts = prepared.prefix(self._parts, n_passages, self.dim)
+            part._set(rows, self._wanted_scan, parts)
         return part
 
     @property
