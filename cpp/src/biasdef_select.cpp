@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "biasdef_checks.hpp"
 #include "biasdef_sides.hpp"
 #include "epibias/parallel.hpp"
 #include "ragged.hpp"
@@ -16,11 +17,13 @@ namespace epibias {
 
 namespace {
 
-constexpr std::int64_t kMillion = 1'000'000;
 // A candidate of a sweep against a multiply-add of `threads_worth_waking`: 64 cells of 20.
 constexpr double kOperationsPerCandidate = 64 * 20;
 constexpr double kOperationsPerTask = 2e6;  // a tenth of a millisecond
 constexpr std::int64_t kLargestTask = 256;  // queries
+
+// Per candidate: 1 where it is marked (dropped, or on the left).
+using Marks = std::vector<std::uint8_t>;
 
 // ---- checks --------------------------------------------------------------------------------
 
@@ -37,26 +40,15 @@ void check_finite(const char* argument, const BiasDefInput& given, std::span<con
     }
 }
 
-void check_length(const char* argument, const char* other, std::size_t got, std::size_t expected) {
-    if (got == expected) return;
-    refuse(argument, std::to_string(expected) + " values, as many as " + other,
-           std::to_string(got));
-}
-
 void check(const BiasDefInput& given, std::int64_t n_queries, const BiasDefOptions& options) {
-    check_length("scores", "similarities", given.scores.size(), given.similarities.size());
+    biasdef::check_length("scores", "similarities", given.scores.size(), given.similarities.size());
     check_offsets(given.offsets, n_queries, std::ssize(given.similarities));
     check_finite("similarities", given, given.similarities);
     check_finite("scores", given, given.scores);
-    check_at_least("k", options.k, 1);
-    check_at_least("min_kept", options.min_kept, 1);
-    check_at_least("min_side", options.min_side, 1);
-    const bool slack_inside = options.slack >= 0 && options.slack <= 0.5;
-    if (!slack_inside) refuse("slack", "a number from 0 to 0.5", number_text(options.slack));
-    if (std::isnan(options.gate)) refuse("gate", "a number", "nan");
+    biasdef::check_options(options);
     const auto n = static_cast<std::size_t>(n_queries);
     if (options.side_auto) {
-        check_length("neutral_centres", "queries", given.neutral_centres.size(), n);
+        biasdef::check_length("neutral_centres", "queries", given.neutral_centres.size(), n);
         for (std::size_t query = 0; query < n; ++query) {
             const double centre = given.neutral_centres[query];
             if (std::isfinite(centre)) continue;
@@ -65,7 +57,7 @@ void check(const BiasDefInput& given, std::int64_t n_queries, const BiasDefOptio
         }
     }
     if (!options.sweep.query_ids.empty()) {
-        check_length("query_ids", "queries", options.sweep.query_ids.size(), n);
+        biasdef::check_length("query_ids", "queries", options.sweep.query_ids.size(), n);
     }
 }
 
@@ -75,7 +67,7 @@ void check(const BiasDefInput& given, std::int64_t n_queries, const BiasDefOptio
 struct Rectangle {
     std::vector<float> similarities, scores;
     std::vector<std::int64_t> query_ids, n_below;
-    biasdef::Marks is_left, dropped, before;
+    Marks is_left, dropped, before;
 
     void resize(std::size_t n_queries, std::size_t n) {
         similarities.resize(n_queries * n);
@@ -104,7 +96,7 @@ class Selector {
         }
         for (const std::int64_t query : queries) {
             blank(query);
-            const biasdef::Marks nothing(static_cast<std::size_t>(n), 0);
+            const Marks nothing(static_cast<std::size_t>(n), 0);
             fill(query, nothing);
         }
     }
@@ -148,8 +140,7 @@ class Selector {
         }
     }
 
-    // The limits and the floor depend on n: at least `slack` of the candidates, counted in whole
-    // millionths so that 0.05 of 20 is 1 and not 2.
+    // The limits and the floor depend on n.
     void sweep(Rectangle& rectangle, SweepBuffers& swept, std::int64_t n) const {
         const auto n_rows = static_cast<std::int64_t>(swept.thresholds.size());
         const MatrixView<const float> similarities{rectangle.similarities.data(), n_rows, n};
@@ -163,10 +154,9 @@ class Selector {
             return;
         }
         const auto millionths = static_cast<std::int64_t>(
-            std::nearbyint(options_.slack * static_cast<double>(kMillion)));
+            std::nearbyint(options_.slack * static_cast<double>(biasdef::kMillion)));
         ThresholdSweepOptions splits = options_.sweep;
-        splits.min_dropped =
-            std::max(options_.min_side, (millionths * n + kMillion - 1) / kMillion);
+        splits.min_dropped = biasdef::least_on_a_side(millionths, options_.min_side, n);
         // With side_auto either side may be the one that is kept: min_kept is asked afterwards.
         splits.min_kept = std::max(splits.min_dropped, options_.side_auto ? 1 : options_.min_kept);
         if (options_.kappa_points > 0) {
@@ -188,11 +178,9 @@ class Selector {
         for (std::size_t i = 0; i < similarities.size(); ++i) {
             rectangle.is_left[i] = static_cast<std::uint8_t>(similarities[i] < threshold);
         }
-        const DroppedSide side =
-            options_.side_auto
-                ? biasdef::suspicious_side(scores, rectangle.is_left, given_.neutral_centres[place],
-                                           options_.min_kept)
-                : DroppedSide::kRight;
+        const DroppedSide side = options_.side_auto
+                                     ? suspicious_side(scores, rectangle.is_left, place)
+                                     : DroppedSide::kRight;
         result_.sides[place] = side;
         if (side == DroppedSide::kNone) return;
         const auto dropped_mark = static_cast<std::uint8_t>(side == DroppedSide::kLeft);
@@ -201,7 +189,45 @@ class Selector {
         }
         if (!options_.mitigation) return;
         result_.n_moved[place] =
-            biasdef::move_to_nearer_side(similarities, scores, rectangle.dropped, rectangle.before);
+            move_to_nearer_side(similarities, scores, rectangle.dropped, rectangle.before);
+    }
+
+    [[nodiscard]] DroppedSide suspicious_side(std::span<const float> scores, const Marks& is_left,
+                                              std::size_t query) const {
+        const std::int64_t n = std::ssize(scores);
+        const auto left = biasdef::Side::of(scores.data(), is_left.data(), n, 1);
+        const auto right = biasdef::Side::of(scores.data(), is_left.data(), n, 0);
+        return biasdef::suspicious_side(left, right, scores.data(), n,
+                                        given_.neutral_centres[query], options_.min_kept);
+    }
+
+    // Moves candidates to the side they are nearer to; returns how many.
+    static std::int64_t move_to_nearer_side(std::span<const float> similarities,
+                                            std::span<const float> scores, Marks& dropped,
+                                            Marks& before) {
+        before = dropped;
+        const std::int64_t n = std::ssize(scores);
+        const auto side_of = [&](std::span<const float> values, std::uint8_t mark) {
+            return biasdef::Side::of(values.data(), before.data(), n, mark);
+        };
+        const biasdef::Side y[2] = {side_of(scores, 0), side_of(scores, 1)};
+        if (y[0].n < 2 || y[1].n < 2) return 0;
+        const biasdef::Side x[2] = {side_of(similarities, 0), side_of(similarities, 1)};
+        const double least_y = biasdef::kLeastVariance * biasdef::total_variance(scores.data(), n);
+        const double least_x =
+            biasdef::kLeastVariance * biasdef::total_variance(similarities.data(), n);
+        const biasdef::Sides sides_of[2] = {{y[0], y[1], x[0], x[1], least_y, least_x},
+                                            {y[1], y[0], x[1], x[0], least_y, least_x}};
+        std::int64_t n_moved = 0;
+        for (std::size_t i = 0; i < scores.size(); ++i) {
+            const bool nearer =
+                biasdef::is_nearer_to_other(sides_of[before[i]], static_cast<double>(scores[i]),
+                                            static_cast<double>(similarities[i]));
+            if (!nearer) continue;
+            dropped[i] = static_cast<std::uint8_t>(1 - before[i]);
+            ++n_moved;
+        }
+        return n_moved;
     }
 
     void blank(std::int64_t query) const {
@@ -214,7 +240,7 @@ class Selector {
     }
 
     // The kept as the candidates stand, then the dropped as they stand.
-    void fill(std::int64_t query, const biasdef::Marks& dropped) const {
+    void fill(std::int64_t query, const Marks& dropped) const {
         const auto place = static_cast<std::size_t>(query);
         auto target = static_cast<std::size_t>(given_.offsets[place]);
         std::int64_t n_kept = 0;

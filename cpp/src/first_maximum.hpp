@@ -3,20 +3,14 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
+#include "sweep_scalars.hpp"
+
 namespace epibias::sweep {
-
-inline constexpr double kTieTolerance = 1e-12;
-
-// Divergences that differ by no more are one.
-[[nodiscard]] inline double tie_tolerance(double divergence) {
-    return kTieTolerance * std::max(1.0, std::abs(divergence));
-}
 
 // The first of the splits whose divergence is the largest. Splits that mirror each other (scores
 // symmetric about their mean, criterion kMutualInformation) are equal in exact arithmetic, so what

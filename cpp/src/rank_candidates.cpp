@@ -11,6 +11,7 @@
 #include "epibias/simd_level.hpp"
 #include "kernels/rank_candidates_kernels.hpp"
 #include "ragged.hpp"
+#include "rank_checks.hpp"
 #include "refuse.hpp"
 
 namespace epibias {
@@ -216,18 +217,6 @@ class Ranking {
     decltype(kernels::RankCandidatesKernels::row_products) row_products_;
 };
 
-void check_rows(const char* argument, const char* other, std::int64_t got, std::int64_t expected) {
-    if (got == expected) return;
-    refuse(argument, std::to_string(expected) + " rows, as many as " + other, std::to_string(got));
-}
-
-void check_columns(const char* argument, const char* other, std::int64_t got,
-                   std::int64_t expected) {
-    if (got == expected) return;
-    refuse(argument, std::to_string(expected) + " columns, as many as " + other,
-           std::to_string(got));
-}
-
 // Float32 holds them, so that no score less its offset is one of the row's own making.
 void check_score_offsets(std::span<const double> offsets) {
     for (std::size_t axis = 0; axis < offsets.size(); ++axis) {
@@ -238,32 +227,10 @@ void check_score_offsets(std::span<const double> offsets) {
 }
 
 void check(const CandidateRows& given) {
-    const std::int64_t n_queries = given.queries.n_rows;
-    const std::int64_t n_candidates = given.candidates.n_rows;
-    check_offsets(given.offsets, n_queries, n_candidates);
-    check_columns("candidate_embeddings", "query_embeddings", given.candidates.n_columns,
-                  given.queries.n_columns);
-    if (!given.indices.empty()) {
-        check_rows("indices", "candidate_embeddings", std::ssize(given.indices), n_candidates);
-    }
-    const bool own_rows = given.ps_rows.data != nullptr;
-    if (own_rows) {
-        check_rows("ps_embeddings", "candidate_embeddings", given.ps_rows.n_rows, n_candidates);
-    }
-    check_columns(own_rows ? "ps_embeddings" : "candidate_embeddings", "the axes",
-                  own_rows ? given.ps_rows.n_columns : given.candidates.n_columns,
-                  given.axes.n_columns);
-    if (!given.score_offsets.empty()) {
-        check_rows("score_offsets", "axes", std::ssize(given.score_offsets), given.axes.n_rows);
-        check_score_offsets(given.score_offsets);
-    }
-    if (!given.axis_of_query.empty()) {
-        check_rows("axis_of_query", "query_embeddings", std::ssize(given.axis_of_query), n_queries);
-    } else if (n_queries != 0 && given.axes.n_rows != 1 && given.axes.n_rows != n_queries) {
-        refuse("axis_of_query",
-               "the axis of each query, for " + std::to_string(given.axes.n_rows) + " axes",
-               "none with " + std::to_string(n_queries) + " queries");
-    }
+    check_offsets(given.offsets, given.queries.n_rows, given.candidates.n_rows);
+    ranking::check_row_shapes(given);
+    check_score_offsets(given.score_offsets);
+    ranking::check_axis_choice(given);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What: what both sweeps do around a query: check the arguments, keep everything, share the queries
-// out over the threads. Private to threshold_sweep.cpp and printed_sweep.cpp.
+// What: what both sweeps do around a query: keep everything, share the queries out over the
+// threads. Private to threshold_sweep.cpp and printed_sweep.cpp.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,6 @@
 #include "sweep_query.hpp"
 
 namespace epibias::sweep {
-
-// Beyond these a floor or a width says nothing, and products could leave the range of float64.
-constexpr double kMaxKappa = 1e6;
-constexpr double kMaxBandwidthFactor = 1e6;
-
-void check_number(const char* argument, double value, double above, double at_most);
-void check_shapes(MatrixView<const float> similarities, MatrixView<const float> scores);
 
 // The answer where there is nothing to split.
 void keep_all(std::int64_t row, std::int64_t n, const SweepResult& result);

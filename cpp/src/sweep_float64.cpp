@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sweep_scalars.hpp"
+
 namespace epibias::sweep {
 
 namespace {
@@ -30,10 +32,10 @@ void set_weights(const Query& query, const ThresholdSweepOptions& options, Split
     set.right_weight.resize(n_splits);
     set.scale.resize(n_splits);
     for (std::size_t split = 0; split < n_splits; ++split) {
-        const double m = set.n_left[split];
-        set.left_weight[split] = kl ? (n - m + options.kappa * n) / m : n / m;
-        set.right_weight[split] = n / (n - m);
-        set.scale[split] = share / (kl ? m : n);
+        const SplitWeights weights = split_weights(kl, n, set.n_left[split], options.kappa, share);
+        set.left_weight[split] = weights.left;
+        set.right_weight[split] = weights.right;
+        set.scale[split] = weights.scale;
     }
 }
 

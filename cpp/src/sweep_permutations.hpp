@@ -1,11 +1,10 @@
 // What: the permutation test of one query. Private to the sweep's sources.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "sweep_query.hpp"
+#include "sweep_scalars.hpp"
 
 namespace epibias::sweep {
 
@@ -14,12 +13,6 @@ struct Statistic {
     double value = 0, error = 0;
     std::int32_t n_kept = 0;
 };
-
-// What a shuffled query's largest divergence must reach to count.
-[[nodiscard]] inline double bar_of(double statistic) {
-    constexpr double kTolerance = 1e-10;
-    return statistic - kTolerance * std::max(1.0, std::abs(statistic));
-}
 
 // `reaches` is asked after each shuffle, which is in scratch.shuffled.
 template <typename Reaches>

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numbers>
 #include <string>
 
 #include "epibias/simd_level.hpp"
@@ -77,19 +76,6 @@ void radix_sort(std::vector<std::uint64_t>& keys, std::vector<std::uint64_t>& ot
         for (const std::uint64_t key : keys) other[places[(key >> shift) % kDigits]++] = key;
         keys.swap(other);
     }
-}
-
-// n^(-1/5) by Newton's method, within one unit in the last place: additions and products alone, so
-// that no C library's pow decides a bit. The start lies below the root and within a factor of 2.3.
-double inverse_fifth_root(double n) {
-    int exponent = 0;
-    std::frexp(n, &exponent);
-    double root = std::ldexp(1.0, -((exponent + 4) / 5));
-    for (int step = 0; step < 24; ++step) {
-        const double square = root * root;
-        root += root * (1 - n * (square * square * root)) * 0.2;
-    }
-    return root;
 }
 
 void place_ranked(const kernels::SweepFloat32Kernels& table, Scratch& scratch) {
@@ -166,23 +152,7 @@ bool read_query(MatrixView<const float> similarities, MatrixView<const float> sc
         squares += deviation * deviation;
     }
     if (scratch.fifth_root.n != query.n) scratch.fifth_root = {query.n, inverse_fifth_root(n)};
-    const double h = bandwidth_factor * std::sqrt(squares / (n - 1)) * scratch.fifth_root.inverse;
-    if (!(h > 1e-12 * std::max({1.0, std::abs(low), std::abs(high)}))) return false;
-    query.bandwidth = h;
-    query.low = low - 5 * h;
-    query.high = high + 5 * h;
-    const double range = query.high - query.low;
-    const double wanted = 16 * std::ceil((std::ceil(3 * range / h) + 1) / 16);
-    query.n_grid = kMaxGridPoints;
-    if (wanted < static_cast<double>(kMaxGridPoints)) {
-        query.n_grid = std::max(kMinGridPoints, static_cast<std::int64_t>(wanted));
-    }
-    // The arithmetic of numpy's linspace (fill_grid), so that the oracle stands on the same grid.
-    query.step = range / static_cast<double>(query.n_grid - 1);
-    query.grid_step = (query.step + query.low) - query.low;
-    query.scale = std::sqrt(0.5 * std::numbers::log2e) / h;
-    query.share = query.grid_step / (h * std::sqrt(2 * std::numbers::pi));
-    return true;
+    return fit_grid(low, high, squares, n, scratch.fifth_root.inverse, bandwidth_factor, query);
 }
 
 const std::vector<std::int32_t>& identity_of(std::int64_t n, Scratch& scratch) {
@@ -198,9 +168,8 @@ void fill_grid(Query& query, Scratch& scratch) {
     if (query.grid_filled) return;
     query.grid_filled = true;
     for (std::int64_t g = 0; g < query.n_grid; ++g) {
-        scratch.grid[static_cast<std::size_t>(g)] = static_cast<double>(g) * query.step + query.low;
+        scratch.grid[static_cast<std::size_t>(g)] = grid_point(query, g);
     }
-    scratch.grid[static_cast<std::size_t>(query.n_grid - 1)] = query.high;
 }
 
 }  // namespace epibias::sweep

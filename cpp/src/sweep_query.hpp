@@ -11,11 +11,9 @@
 #include "epibias/threshold_sweep.hpp"
 #include "kernels/sweep_float32_kernels.hpp"
 #include "kernels/threshold_sweep_kernels.hpp"
+#include "sweep_scalars.hpp"
 
 namespace epibias::sweep {
-
-constexpr std::int64_t kMinGridPoints = 32;
-constexpr std::int64_t kMaxGridPoints = 1024;
 
 // The inner loops of the active SIMD level.
 struct Kernels {
@@ -75,14 +73,8 @@ struct Scratch {
 };
 
 // One query, sorted by similarity, with its bandwidth and grid.
-struct Query {
+struct Query : ScoreGrid {
     std::int64_t n = 0;
-    double bandwidth = 0;
-    double low = 0, high = 0;  // of the grid
-    std::int64_t n_grid = 0;
-    double step = 0, grid_step = 0;  // the second as the rounded grid has it
-    double scale = 0;                // sqrt(log2(e) / 2) / h: the kernel is 2^-(scale (grid - y))^2
-    double share = 0;                // weight of one cell: grid_step / (h sqrt(2 pi))
     bool grid_filled = false;
 };
 

@@ -1,14 +1,13 @@
 #include "epibias/threshold_sweep.hpp"
 
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "first_maximum.hpp"
-#include "refuse.hpp"
 #include "sweep_batch.hpp"
 #include "sweep_binned.hpp"
+#include "sweep_checks.hpp"
 #include "sweep_float32.hpp"
 #include "sweep_float64.hpp"
 #include "sweep_permutations.hpp"
@@ -157,43 +156,21 @@ bool sweep_is_binned(SweepMethod method, std::int64_t n) {
 }
 
 std::uint64_t mix64(std::uint64_t value) {
-    value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9ULL;
-    value = (value ^ (value >> 27U)) * 0x94D049BB133111EBULL;
-    return value ^ (value >> 31U);
+    return sweep::mixed(value);
 }
 
 void keyed_permutation(std::uint64_t seed, std::int64_t query_id, std::int64_t permutation,
                        std::span<std::int32_t> order) {
-    const std::uint64_t query_key = mix64(mix64(seed) + static_cast<std::uint64_t>(query_id));
-    std::uint64_t state = mix64(query_key + static_cast<std::uint64_t>(permutation));
+    const std::uint64_t key = sweep::shuffle_key(seed, query_id, permutation);
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
     for (std::size_t last = order.size(); last-- > 1;) {
-        state += 0x9E3779B97F4A7C15ULL;
-        // The upper 32 bits, scaled to [0, last] by a multiplication (Lemire): no modulo.
-        const std::uint64_t other = ((mix64(state) >> 32U) * (last + 1)) >> 32U;
-        std::swap(order[last], order[other]);
+        std::swap(order[last], order[sweep::shuffle_draw(key, order.size(), last)]);
     }
 }
 
 void threshold_sweep(MatrixView<const float> similarities, MatrixView<const float> scores,
                      const SweepResult& result, const ThresholdSweepOptions& options) {
-    sweep::check_shapes(similarities, scores);
-    check_at_least("min_kept", options.min_kept, 1);
-    check_at_least("min_dropped", options.min_dropped, 1);
-    check_at_least("permutations", options.permutations, 0);
-    check_at_least("max_exceedances", options.max_exceedances, 0);
-    sweep::check_number("kappa", options.kappa, 0, sweep::kMaxKappa);
-    sweep::check_number("bandwidth_factor", options.bandwidth_factor, 0,
-                        sweep::kMaxBandwidthFactor);
-    const auto n_queries = static_cast<std::size_t>(similarities.n_rows);
-    if (!options.query_ids.empty() && options.query_ids.size() != n_queries) {
-        refuse("query_ids", std::to_string(n_queries) + " ids, one a query",
-               std::to_string(options.query_ids.size()));
-    }
-    if (result.curve.data != nullptr && options.precision == SweepPrecision::kFloat32) {
-        refuse("curve", "none with precision float32, which does not evaluate every split exactly",
-               "one");
-    }
+    sweep::check_threshold_sweep(similarities, scores, result, options);
     const sweep::Kernels kernels = sweep::active_kernels();
     sweep::for_each_query(
         similarities.n_rows, similarities.n_columns, static_cast<double>(options.permutations) + 1,

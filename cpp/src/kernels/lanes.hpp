@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <numbers>
 
+#include "kernels/sweep_polynomials.hpp"
+
 #if !defined(EPIBIAS_LEVEL)
 #error "define EPIBIAS_LEVEL (scalar, avx2 or avx512) before including lanes.hpp"
 #endif
@@ -163,26 +165,13 @@ EPIBIAS_INLINE double sum_of_lanes(const Lanes& values) {
 
 // ---- elementary functions ------------------------------------------------------------------
 
-// Minimax (Remez, relative error) of 2^f on [-1/2, 1/2] and of 2 artanh(s) / s in s^2, |s| <= 1/5.
-constexpr int kExp2Degree = 10;
-// NOLINTBEGIN(modernize-use-std-numbers): the second is near ln 2, but not it
-constexpr double kExp2Coefficients[kExp2Degree + 1] = {
-    0x1.0000000000000p+0,  0x1.62e42fefa3a17p-1,  0x1.ebfbdff82c3b9p-3,  0x1.c6b08d703d482p-5,
-    0x1.3b2ab6fbde118p-7,  0x1.5d87fe9cc6e90p-10, 0x1.4309126052941p-13, 0x1.ffcb55e4e076ep-17,
-    0x1.62c157f2d4baap-20, 0x1.b674131b00a7cp-24, 0x1.e3991e4bf8887p-28};
-// NOLINTEND(modernize-use-std-numbers)
-constexpr int kArtanhDegree = 7;
-constexpr double kArtanhCoefficients[kArtanhDegree + 1] = {
-    0x1.0000000000000p+1, 0x1.555555555586ep-1, 0x1.99999998cf3bfp-2, 0x1.249249c1edcd4p-2,
-    0x1.c71bf9ca99444p-3, 0x1.7475dcd184320p-3, 0x1.38427e24ff368p-3, 0x1.3b2b7cd0a0d40p-3};
-
 // 2^t for t <= 0; below -995 (3e-300) it stays at 2^-995, which no sum of the sweep can notice.
 // Relative error <= 4.2e-16 (measured in test_threshold_sweep.cpp against long double): rounding
 // plus 2.1e-16 of the minimax polynomial of degree 10 on [-1/2, 1/2].
 EPIBIAS_INLINE Lanes exp2_of_negative(Lanes t) {
     // Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits.
     const Lanes rounder = broadcast(0x1.8p52);
-    t = maximum(t, broadcast(-995.0));
+    t = maximum(t, broadcast(kLeastExponent));
     const Lanes shifted = t + rounder;
     const Lanes f = t - (shifted - rounder);  // exact
     Lanes p = broadcast(kExp2Coefficients[kExp2Degree]);

@@ -57,7 +57,7 @@ EPIBIAS_INLINE void add_terms(const Splits& splits, const double* rows, const do
 void add_floored_kl(const Splits& splits, const double* rows, double kappa, double* suffixes,
                     double* sums) {
     const Lanes floor = right_sums(splits, rows, suffixes) * broadcast(kappa);
-    const Lanes smallest = broadcast(1e-305);
+    const Lanes smallest = broadcast(kLeastFloored);
     add_terms(splits, rows, suffixes, sums,
               [&](std::int64_t split, const Lanes& left, const Lanes& right) {
                   const Lanes weighted = left * broadcast(splits.left_weight[split]);
