@@ -118,7 +118,7 @@ class FakeTorch(ModuleType):
             dtype = property(lambda self: f"torch.{self._memory.dtype.name}")
 
             def data_ptr(self):
-                return self._memory.ctypes.data
+                return self._memory.ctypes.data if self._memory.size else 0  # as torch
 
             def is_contiguous(self):
                 return self._memory.flags.c_contiguous
@@ -184,7 +184,7 @@ class FakeCupy(ModuleType):
 
             def __init__(self, memory, device=0):
                 self._memory, self.device = memory, Device(device)
-                self.data = SimpleNamespace(ptr=memory.ctypes.data)
+                self.data = SimpleNamespace(ptr=memory.ctypes.data if memory.size else 0)
 
             shape = property(lambda self: self._memory.shape)
             dtype = property(lambda self: self._memory.dtype)

@@ -18,7 +18,7 @@ import pytest
 
 import epibias as eb
 from device_stand_ins import STREAM
-from epibias import _core, device, kernels, kernels_polarization
+from epibias import _core, device, kernels, kernels_polarization, kernels_select
 from epibias.device import stages, status
 from epibias.errors import InputError
 
@@ -189,6 +189,14 @@ def stage_calls():
         "polarization_axis": (kernels.polarization_axis, (anchors,), {}),
         "polarization_scores": (kernels.polarization_scores, (rows, rows[:2].copy()), {}),
         "anchor_scores": (kernels_polarization.anchor_scores, (anchors, rows[:2].copy()), {}),
+        # kappa beyond float32's, so that float64 decides on the CPU too and n_undecided is the same
+        "threshold_sweep": (kernels.threshold_sweep, (rows, rows[::-1].copy()), {"kappa": 1e-7}),
+        "printed_sweep": (kernels.printed_sweep, (rows, rows[::-1].copy()), {}),
+        "rank_candidates": (
+            kernels_select.rank_candidates,
+            (rows[:2].copy(), rows, np.array([0, 4, 6]), rows[2:3].copy()),
+            {},
+        ),
         "mmr": (kernels.mmr, (similarities, embeddings, 3), {}),
     }
 

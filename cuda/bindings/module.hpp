@@ -8,6 +8,8 @@
     BIND(numeric)                   \
     BIND(fault_record)              \
     BIND(cosine_topk)               \
+    BIND(threshold_sweep)           \
+    BIND(biasdef_select)            \
     /* one line a stage, above this one */
 
 namespace epibias::cuda::bindings {

@@ -16,7 +16,7 @@ struct InverseNormsPolicy {
 };
 
 // One warp a row. Shared memory: none.
-__global__ void __launch_bounds__(InverseNormsPolicy::kThreads)
+__global__ inline void __launch_bounds__(InverseNormsPolicy::kThreads)
     inverse_norms_kernel(const float* rows, std::int64_t n_rows, std::int64_t dim, int argument,
                          double* result, Fault* fault) {
     const std::int64_t number =

@@ -4,13 +4,46 @@
 Nothing is allocated, and nothing waits but `read_fault` and `cosine_topk_streamed`.
 """
 
+from typing import Any
+
 from epibias.device.arrays import ArrayTuple
 
 Arrays = tuple[ArrayTuple, ArrayTuple, ArrayTuple]  # codes, scales, residuals
 Options = tuple[bool, int, int, int]  # tensor_cores, sample_rows, capacity, round_growth
+SweepOutputs = tuple[
+    ArrayTuple, ArrayTuple, ArrayTuple, ArrayTuple | None, ArrayTuple | None, ArrayTuple | None
+]
+Outputs = tuple[ArrayTuple, ...]
+Keys = tuple[ArrayTuple | None, ArrayTuple | None]  # neutral_centres, query_ids
 
 emulated: bool
 
+def biasdef_select(
+    similarities: ArrayTuple,
+    scores: ArrayTuple,
+    offsets: ArrayTuple,
+    parameters: dict[str, Any],
+    precision: str,
+    keys: Keys,
+    outputs: Outputs,
+    workspace: ArrayTuple,
+    fault: ArrayTuple,
+    stream: int,
+) -> None: ...
+def biasdef_select_vectors(
+    rows: tuple[Any, ...],
+    parameters: dict[str, Any],
+    precision: str,
+    keys: Keys,
+    ranked: Outputs,
+    outputs: Outputs,
+    workspace: ArrayTuple,
+    fault: ArrayTuple,
+    stream: int,
+) -> None: ...
+def biasdef_select_workspace_bytes(
+    n_queries: int, n_candidates: int, from_vectors: bool
+) -> int: ...
 def clear_fault(fault: ArrayTuple, stream: int) -> None: ...
 def code_row_bytes(dim: int, storage: str) -> int: ...
 def cosine_topk(
@@ -54,5 +87,47 @@ def inverse_norms(
 def prepare_passages(
     passages: ArrayTuple, inverse_norms: ArrayTuple, storage: str, codes: Arrays, stream: int
 ) -> None: ...
+def printed_sweep(
+    similarities: ArrayTuple,
+    scores: ArrayTuple,
+    *,
+    tau: float,
+    n_thresholds: int,
+    floor: float,
+    bandwidth_factor: float,
+    outputs: SweepOutputs,
+    workspace: ArrayTuple,
+    fault: ArrayTuple,
+    stream: int,
+) -> None: ...
+def rank_candidates(
+    rows: tuple[Any, ...],
+    outputs: Outputs,
+    workspace: ArrayTuple,
+    fault: ArrayTuple,
+    stream: int,
+) -> None: ...
+def rank_candidates_workspace_bytes(n_queries: int, n_candidates: int) -> int: ...
 def read_fault(fault: ArrayTuple) -> tuple[int, int]: ...
 def streamed_tile_rows(dim: int) -> int: ...
+def threshold_sweep(
+    similarities: ArrayTuple,
+    scores: ArrayTuple,
+    *,
+    criterion: str,
+    min_kept: int,
+    min_dropped: int,
+    kappa: float,
+    bandwidth_factor: float,
+    permutations: int,
+    max_exceedances: int,
+    seed: int,
+    precision: str,
+    method: str,
+    query_ids: ArrayTuple | None,
+    outputs: SweepOutputs,
+    workspace: ArrayTuple,
+    fault: ArrayTuple,
+    stream: int,
+) -> None: ...
+def threshold_sweep_workspace_bytes(n_queries: int, n: int) -> int: ...

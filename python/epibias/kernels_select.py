@@ -12,11 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epibias import _core, _validate
-from epibias._dispatch import core_errors, on_cpu, on_cpu_or_none
+from epibias._dispatch import core_errors, goes_to_cuda, on_cpu, on_cpu_or_none
 from epibias._sweep_chunks import rows_of_a_call
 from epibias._sweep_options import checked
 from epibias._validate import Float32Array, Float64Array, Int64Array
+from epibias.device import biasdef_select as on_device
+from epibias.device import status
 
+RankingParts = tuple[Int64Array, Int64Array, Float32Array, Float32Array]
 SelectionParts = tuple[
     Int64Array,
     Int64Array,
@@ -40,7 +43,7 @@ def rank_candidates(
     axis_of_query: Int64Array | None = None,
     score_offsets: Float64Array | None = None,
     normalize: bool = True,
-) -> tuple[Int64Array, Int64Array, Float32Array, Float32Array]:
+) -> RankingParts:
     """Similarity and polarization score of each query's candidates, in the total order.
 
     Parameters
@@ -81,10 +84,14 @@ def rank_candidates(
         query_embeddings, candidate_embeddings, offsets, indices, ps_embeddings, axes,
         axis_of_query, score_offsets, normalize,
     )  # fmt: skip
-    try:
-        return _core.rank_candidates(*given)
-    except (TypeError, ValueError):
-        pass
+    if not status.emulation.on:
+        try:
+            return _core.rank_candidates(*given)
+        except (TypeError, ValueError):
+            pass
+    if goes_to_cuda(*given[:8]):
+        ranked: RankingParts = on_device.rank_candidates(on_device.Rows(*given))
+        return ranked
     _check_rows(given)
     with core_errors():
         return _core.rank_candidates(*given)
@@ -141,12 +148,16 @@ def biasdef_select(
     given = (
         similarities, scores, offsets, indices, parameters, neutral_centres, query_ids, precision
     )  # fmt: skip
-    try:
-        if parameters["gate"] is not None and len(offsets) > 2:
-            return _select_in_chunks(given)
-        return _core.biasdef_select(*given)
-    except (TypeError, ValueError):
-        pass
+    if not status.emulation.on:
+        try:
+            if parameters["gate"] is not None and len(offsets) > 2:
+                return _select_in_chunks(given)
+            return _core.biasdef_select(*given)
+        except (TypeError, ValueError):
+            pass
+    if goes_to_cuda(similarities, scores, offsets, indices, neutral_centres, query_ids):
+        selected: SelectionParts = on_device.biasdef_select(*given)
+        return selected
     on_cpu("similarities", similarities, np.float32, 1)
     on_cpu("scores", scores, np.float32, 1)
     on_cpu("offsets", offsets, np.int64, 1)
@@ -201,13 +212,18 @@ def biasdef_select_vectors(
     rows = (query_embeddings, candidate_embeddings, offsets, indices, ps_embeddings, axes)
     of_axes = (axis_of_query, score_offsets, normalize)
     keys = (neutral_centres, query_ids, precision)
-    try:
-        if parameters["gate"] is None or len(offsets) <= 2:
-            return _core.biasdef_select_vectors(*rows, parameters, *of_axes, *keys)
-        _, ranked, similarities, scores = _core.rank_candidates(*rows, *of_axes)
-        return _select_in_chunks((similarities, scores, offsets, ranked, parameters, *keys))
-    except (TypeError, ValueError):
-        pass
+    if not status.emulation.on:
+        try:
+            if parameters["gate"] is None or len(offsets) <= 2:
+                return _core.biasdef_select_vectors(*rows, parameters, *of_axes, *keys)
+            _, ranked, similarities, scores = _core.rank_candidates(*rows, *of_axes)
+            return _select_in_chunks((similarities, scores, offsets, ranked, parameters, *keys))
+        except (TypeError, ValueError):
+            pass
+    if goes_to_cuda(*rows, *of_axes[:2], *keys[:2]):
+        device_rows = on_device.Rows(*rows, *of_axes)
+        selected: SelectionParts = on_device.biasdef_select_vectors(device_rows, parameters, *keys)
+        return selected
     _check_rows((*rows, *of_axes))
     _check_keys(keys)
     with core_errors():

@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from epibias import _core, _validate
-from epibias._dispatch import core_errors, on_cpu, on_cpu_or_none
+from epibias._dispatch import core_errors, goes_to_cuda, on_cpu, on_cpu_or_none
 from epibias._sweep_chunks import Sweep, sweep_in_chunks
 from epibias._sweep_options import checked
 from epibias._validate import Float32Array, Float64Array, Int64Array
+from epibias.device import stages as on_device
 
 
 def threshold_sweep(
@@ -65,6 +66,23 @@ def threshold_sweep(
     >>> int(threshold_sweep(x, y)[1][0])
     4
     """
+    curve = _validate.flag("curve", curve)
+    options = checked(
+        criterion=criterion,
+        min_kept=min_kept,
+        min_dropped=min_dropped,
+        kappa=kappa,
+        bandwidth_factor=bandwidth_factor,
+        permutations=permutations,
+        max_exceedances=max_exceedances,
+        seed=seed,
+        precision=precision,
+        method=method,
+    )
+    if goes_to_cuda(similarities, scores, query_ids):
+        return on_device.threshold_sweep(
+            similarities, scores, query_ids=query_ids, curve=curve, **options
+        )
     similarities, scores = _pairs(similarities, scores)
     query_ids = on_cpu_or_none("query_ids", query_ids, np.int64, 1)
     with core_errors():
@@ -74,19 +92,8 @@ def threshold_sweep(
             similarities,
             scores,
             query_ids,
-            _validate.flag("curve", curve),
-            checked(
-                criterion=criterion,
-                min_kept=min_kept,
-                min_dropped=min_dropped,
-                kappa=kappa,
-                bandwidth_factor=bandwidth_factor,
-                permutations=permutations,
-                max_exceedances=max_exceedances,
-                seed=seed,
-                precision=precision,
-                method=method,
-            ),
+            curve,
+            options,
         )
 
 
@@ -153,16 +160,15 @@ def printed_sweep(
     >>> int(printed_sweep(x, y)[1][0])
     4
     """
+    curve = _validate.flag("curve", curve)
+    options = checked(
+        tau=tau, n_thresholds=n_thresholds, floor=floor, bandwidth_factor=bandwidth_factor
+    )
+    if goes_to_cuda(similarities, scores):
+        return on_device.printed_sweep(similarities, scores, curve=curve, **options)
     similarities, scores = _pairs(similarities, scores)
     with core_errors():
-        return _core.printed_sweep(
-            similarities,
-            scores,
-            curve=_validate.flag("curve", curve),
-            **checked(
-                tau=tau, n_thresholds=n_thresholds, floor=floor, bandwidth_factor=bandwidth_factor
-            ),
-        )
+        return _core.printed_sweep(similarities, scores, curve=curve, **options)
 
 
 def _pairs(left: object, right: object) -> tuple[Float32Array, Float32Array]:
