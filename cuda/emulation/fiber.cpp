@@ -1,6 +1,8 @@
 #include "fiber.hpp"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <new>
@@ -35,7 +37,7 @@ epibias_emulation_switch:
 namespace epibias::cuda::emulation {
 namespace {
 
-constexpr std::size_t kGuardBytes = 4096;
+constexpr std::size_t kGuardBytes = tsan::kEnabled ? 0 : 4096;
 constexpr std::size_t kStrideBytes = StackPool::kStackBytes + kGuardBytes;
 constexpr int kSavedRegisters = 6;
 
@@ -45,38 +47,35 @@ const void* host_stack_bottom = nullptr;
 std::size_t host_stack_bytes = 0;
 #endif
 
-char* map_pages(void* address, std::size_t bytes, int fixed) {
-    void* memory = mmap(address, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
-    return static_cast<char*>(memory);
-}
+constexpr int kProtection = PROT_READ | PROT_WRITE;
+constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 }  // namespace
 
 char* StackPool::stack(unsigned number) {
     if (memory_ == nullptr) {
-        memory_ = map_pages(nullptr, kMaxThreads * kStrideBytes, 0);
-        for (std::size_t i = 0; i < kMaxThreads; ++i) {
+        void* memory = mmap(nullptr, kMaxThreads * kStrideBytes, kProtection, kPrivate, -1, 0);
+        if (memory == MAP_FAILED) throw std::bad_alloc();
+        memory_ = static_cast<char*>(memory);
+        for (std::size_t i = 0; kGuardBytes != 0 && i < kMaxThreads; ++i) {
             mprotect(memory_ + i * kStrideBytes, kGuardBytes, PROT_NONE);
         }
     }
     return memory_ + number * kStrideBytes + kGuardBytes;
 }
 
-void StackPool::renew(unsigned count) {
-    for (unsigned i = 0; i < count; ++i) {
-        [[maybe_unused]] char* low = stack(i);
-#if defined(__SANITIZE_ADDRESS__)
-        // A thread that was abandoned after a misuse never unpoisoned its frames.
-        __asan_unpoison_memory_region(low, kStackBytes);
+void StackPool::renew([[maybe_unused]] unsigned count) {
+    [[maybe_unused]] char* first = stack(0);
+#if defined(EPIBIAS_EMULATION_TSAN)
+    // ThreadSanitizer's munmap clears its shadow. Its mmap would fill it again, for milliseconds,
+    // so the kernel is asked directly.
+    const std::size_t bytes = count * kStrideBytes;
+    munmap(first, bytes);
+    syscall(SYS_mmap, first, bytes, kProtection, kPrivate | MAP_FIXED, -1, 0);
 #endif
-        // Mapping anew clears ThreadSanitizer's memory of the accesses of the last block's threads.
-        if (tsan::kEnabled) {
-            munmap(low, kStackBytes);
-            map_pages(low, kStackBytes, MAP_FIXED);
-        }
-    }
+#if defined(__SANITIZE_ADDRESS__)
+    for (unsigned i = 0; i < count; ++i) __asan_unpoison_memory_region(stack(i), kStackBytes);
+#endif
 }
 
 void prepare_fiber(Fiber& fiber, char* stack, void (*entry)()) {
@@ -88,9 +87,6 @@ void prepare_fiber(Fiber& fiber, char* stack, void (*entry)()) {
     top[-1] = nullptr;
     top[-2] = reinterpret_cast<void*>(entry);
     fiber.stack_pointer = top - 2 - kSavedRegisters;
-#if defined(EPIBIAS_EMULATION_TSAN)
-    fiber.tsan_fiber = __tsan_create_fiber(0);
-#endif
 }
 
 void begin_fiber() {
@@ -99,18 +95,9 @@ void begin_fiber() {
 #endif
 }
 
-void release_fiber([[maybe_unused]] Fiber& fiber) {
-#if defined(EPIBIAS_EMULATION_TSAN)
-    __tsan_destroy_fiber(fiber.tsan_fiber);
-    fiber.tsan_fiber = nullptr;
-#endif
-}
-
 void adopt_host(Fiber& host) {
     host = Fiber{};
-#if defined(EPIBIAS_EMULATION_TSAN)
-    host.tsan_fiber = __tsan_get_current_fiber();
-#endif
+    host.tsan_fiber = tsan::host_fiber();
 }
 
 void switch_fiber(Fiber& from, Fiber& to, [[maybe_unused]] Leaving leaving) {
@@ -120,10 +107,7 @@ void switch_fiber(Fiber& from, Fiber& to, [[maybe_unused]] Leaving leaving) {
                                    to_host ? host_stack_bottom : to.stack,
                                    to_host ? host_stack_bytes : StackPool::kStackBytes);
 #endif
-#if defined(EPIBIAS_EMULATION_TSAN)
-    constexpr unsigned kNoSynchronisation = 1;
-    __tsan_switch_to_fiber(to.tsan_fiber, kNoSynchronisation);
-#endif
+    tsan::switch_to(to.tsan_fiber);
     epibias_emulation_switch(&from.stack_pointer, to.stack_pointer);
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_finish_switch_fiber(from.asan_fake_stack, nullptr, nullptr);

@@ -8,6 +8,8 @@
 
 #include <cstddef>
 
+#include "tsan.hpp"
+
 namespace epibias::cuda::emulation {
 
 struct Fiber {
@@ -20,11 +22,14 @@ struct Fiber {
 // The memory of all stacks, mapped once and touched as needed; a guard page lies below each.
 class StackPool {
   public:
-    static constexpr std::size_t kStackBytes = std::size_t{256} << 10;
+    // Under ThreadSanitizer the stacks of every block are mapped anew, all at once and without
+    // guards, and their size is most of the cost.
+    static constexpr std::size_t kStackBytes = std::size_t{tsan::kEnabled ? 64U : 256U} << 10;
 
     // Lowest address of stack `number`, below kMaxThreads.
     char* stack(unsigned number);
-    // Makes the sanitizers forget what the first `count` stacks held before.
+    // Makes the sanitizers forget what the first `count` stacks held: ThreadSanitizer the accesses
+    // of earlier blocks' threads, AddressSanitizer the frames of threads that were abandoned.
     void renew(unsigned count);
 
   private:
@@ -34,7 +39,6 @@ class StackPool {
 // `entry` runs on first switch; it must call begin_fiber() first and must never return.
 void prepare_fiber(Fiber& fiber, char* stack, void (*entry)());
 void begin_fiber();
-void release_fiber(Fiber& fiber);
 
 // The fiber that the launching thread itself runs on.
 void adopt_host(Fiber& host);

@@ -47,7 +47,9 @@ bool has_failed = false;
 char* synchronisation_addresses = nullptr;
 std::size_t blocks_of_addresses_used = kBlocksOfAddresses;
 char order_of_fences[8];
+char order_of_launches[8];
 char order_of_exits[8];
+bool odd_block = false;
 
 void begin_synchronisation_addresses() {
     if (!tsan::kEnabled) return;
@@ -74,6 +76,7 @@ void leave_to_host(Leaving leaving) {
 // The first and last function on every fiber's stack.
 void run_thread() {
     begin_fiber();
+    tsan::acquire(order_of_launches);
     launch->body(launch->context);
     check_no_async_copy_pending();
     if (n_at_barrier != 0) {
@@ -167,22 +170,17 @@ void begin_block(std::int64_t number) {
         thread.copies.n_pending = 0;
         thread.copies.open_group = 0;
         prepare_fiber(thread.fiber, stacks.stack(i), run_thread);
+        thread.fiber.tsan_fiber = tsan::fiber_of_thread(i, odd_block);
     }
 }
 
 void end_block() {
-    for (unsigned i = 0; i < current_block.n_threads; ++i) {
-#if defined(EPIBIAS_EMULATION_TSAN)
-        if (has_failed && !threads[i].exited) {
-            // An abandoned thread never said that it is done; the caller still may read its
-            // results.
-            __tsan_switch_to_fiber(threads[i].fiber.tsan_fiber, 1);
-            tsan::release(order_of_exits);
-            __tsan_switch_to_fiber(host.tsan_fiber, 1);
+    for (unsigned i = 0; tsan::kEnabled && has_failed && i < current_block.n_threads; ++i) {
+        if (!threads[i].exited) {
+            tsan::discard_fiber(i, odd_block, host.tsan_fiber, order_of_exits);
         }
-#endif
-        release_fiber(threads[i].fiber);
     }
+    odd_block = !odd_block;
     const char* overrun = end_shared_memory();
     if (overrun != nullptr && !has_failed) {
         std::snprintf(failure, sizeof(failure), "shared array %s was written past its end",
@@ -294,6 +292,7 @@ void run_launch(const Launch& asked) {
     current_block.n_threads = asked.block.x * asked.block.y * asked.block.z;
     has_failed = false;
     adopt_host(host);
+    tsan::release(order_of_launches);
     const auto n_blocks = static_cast<std::int64_t>(asked.grid.x) * asked.grid.y * asked.grid.z;
     for (const std::int64_t number : order.blocks(n_blocks, n_only_end_blocks != 0)) {
         run_block(number);

@@ -8,41 +8,29 @@
 
 #include <cstddef>
 
-#if defined(EPIBIAS_EMULATION_TSAN)
-extern "C" {
-void* __tsan_get_current_fiber();
-void* __tsan_create_fiber(unsigned flags);
-void __tsan_destroy_fiber(void* fiber);
-void __tsan_switch_to_fiber(void* fiber, unsigned flags);
-void __tsan_acquire(void* address);
-void __tsan_release(void* address);
-void __tsan_write_range(void* address, unsigned long size);
-void __tsan_read_range(void* address, unsigned long size);
-}
-#endif
-
 namespace epibias::cuda::emulation::tsan {
 
 #if defined(EPIBIAS_EMULATION_TSAN)
 inline constexpr bool kEnabled = true;
-inline void acquire(void* address) {
-    __tsan_acquire(address);
-}
-inline void release(void* address) {
-    __tsan_release(address);
-}
-inline void wrote(void* address, std::size_t size) {
-    __tsan_write_range(address, size);
-}
-inline void read(const void* address, std::size_t size) {
-    __tsan_read_range(const_cast<void*>(address), size);
-}
 #else
 inline constexpr bool kEnabled = false;
-inline void acquire(void*) {}
-inline void release(void*) {}
-inline void wrote(void*, std::size_t) {}
-inline void read(const void*, std::size_t) {}
 #endif
+
+// "Whoever acquires this address later sees what I did until now."
+void release(void* address);
+void acquire(void* address);
+// An access by the running thread, as if the kernel's own code had made it.
+void wrote(void* address, std::size_t size);
+void read(const void* address, std::size_t size);
+
+// ThreadSanitizer's idea of a thread. Making one takes half a millisecond, so a block takes over
+// those of the last block but one; between neighbouring blocks, and only between them, races are
+// seen. null without ThreadSanitizer.
+void* host_fiber();
+void* fiber_of_thread(unsigned number, bool odd_block);
+// For a thread that was abandoned in the middle of its calls: releases what it did, and is not
+// reused.
+void discard_fiber(unsigned number, bool odd_block, void* host, void* released);
+void switch_to(void* fiber);
 
 }  // namespace epibias::cuda::emulation::tsan
