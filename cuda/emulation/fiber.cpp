@@ -1,13 +1,11 @@
 #include "fiber.hpp"
 
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <cstdint>
-#include <new>
 
 #include "limits.hpp"
+#include "pages.hpp"
 #include "tsan.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -47,16 +45,11 @@ const void* host_stack_bottom = nullptr;
 std::size_t host_stack_bytes = 0;
 #endif
 
-constexpr int kProtection = PROT_READ | PROT_WRITE;
-constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-
 }  // namespace
 
 char* StackPool::stack(unsigned number) {
     if (memory_ == nullptr) {
-        void* memory = mmap(nullptr, kMaxThreads * kStrideBytes, kProtection, kPrivate, -1, 0);
-        if (memory == MAP_FAILED) throw std::bad_alloc();
-        memory_ = static_cast<char*>(memory);
+        memory_ = map_pages(kMaxThreads * kStrideBytes);
         for (std::size_t i = 0; kGuardBytes != 0 && i < kMaxThreads; ++i) {
             mprotect(memory_ + i * kStrideBytes, kGuardBytes, PROT_NONE);
         }
@@ -65,14 +58,11 @@ char* StackPool::stack(unsigned number) {
 }
 
 void StackPool::renew([[maybe_unused]] unsigned count) {
-    [[maybe_unused]] char* first = stack(0);
-#if defined(EPIBIAS_EMULATION_TSAN)
-    // ThreadSanitizer's munmap clears its shadow. Its mmap would fill it again, for milliseconds,
-    // so the kernel is asked directly.
-    const std::size_t bytes = count * kStrideBytes;
-    munmap(first, bytes);
-    syscall(SYS_mmap, first, bytes, kProtection, kPrivate | MAP_FIXED, -1, 0);
-#endif
+    if (tsan::kEnabled) {
+        char* const first = stack(0);
+        unmap_pages(first, count * kStrideBytes);
+        map_pages(count * kStrideBytes, first);
+    }
 #if defined(__SANITIZE_ADDRESS__)
     for (unsigned i = 0; i < count; ++i) __asan_unpoison_memory_region(stack(i), kStackBytes);
 #endif

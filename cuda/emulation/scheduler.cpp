@@ -1,17 +1,15 @@
 // Runs a launch: block after block, and in a block warp after warp as long as any lane can move.
-#include <sys/mman.h>
-
 #include <cfenv>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
-#include <new>
 #include <string>
 
 #include "async_copy.hpp"
 #include "launch.hpp"
 #include "order.hpp"
+#include "pages.hpp"
 #include "shared_memory.hpp"
 #include "thread.hpp"
 #include "tsan.hpp"
@@ -59,11 +57,8 @@ void begin_synchronisation_addresses() {
         return;
     }
     static char* memory = nullptr;
-    if (memory != nullptr) munmap(memory, kBytes);
-    void* mapped = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED) throw std::bad_alloc();
-    memory = static_cast<char*>(mapped);
+    if (memory != nullptr) unmap_pages(memory, kBytes);
+    memory = map_pages(kBytes);
     synchronisation_addresses = memory;
     blocks_of_addresses_used = 0;
 }

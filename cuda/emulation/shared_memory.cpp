@@ -1,12 +1,11 @@
 #include "shared_memory.hpp"
 
-#include <sys/mman.h>
-
 #include <cstdint>
 #include <cstdlib>
 #include <new>
 
 #include "limits.hpp"
+#include "pages.hpp"
 #include "raw_memory.hpp"
 #include "thread.hpp"
 #include "tsan.hpp"
@@ -56,11 +55,8 @@ char* arena = nullptr;
 std::size_t arena_used = 0;
 
 void map_arena() {
-    if (arena != nullptr) munmap(arena, kArenaBytes);
-    void* memory = mmap(nullptr, kArenaBytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
-    arena = static_cast<char*>(memory);
+    if (arena != nullptr) unmap_pages(arena, kArenaBytes);
+    arena = map_pages(kArenaBytes);
     arena_used = 0;
 }
 
