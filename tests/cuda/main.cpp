@@ -3,9 +3,15 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+
+#include "emulation_cases.hpp"
 #include "epibias/parallel.hpp"
 
 int main(int argc, char** argv) {
+    if (const char* name = std::getenv(epibias::cuda::test::kChildVariable)) {
+        return epibias::cuda::test::ChildCase::run(name);
+    }
     // The core may be built without the sanitizers that look at the kernels: its threads would look
     // like races.
     epibias::set_n_threads(1);

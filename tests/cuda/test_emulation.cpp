@@ -145,6 +145,44 @@ __global__ void write_behind_shared(unsigned n_values) {
 }
 
 const Stream kStream{};
+float results[64];
+unsigned counter = 0;
+float* const kResults = results;
+unsigned* const kCounter = &counter;
+
+const test::ChildCase kWriteInside("write inside", [] {
+    EPIBIAS_LAUNCH(write_behind_shared, 2, 16, 0, kStream, 33U);
+});
+const test::ChildCase kWriteBehind("write behind", [] {
+    EPIBIAS_LAUNCH(write_behind_shared, 2, 16, 0, kStream, 34U);
+});
+
+#if defined(__SANITIZE_THREAD__)
+const test::ChildCase kAppendAtomically("append atomically", [] {
+    EPIBIAS_LAUNCH(append_without_atomic, 2, 1, 0, kStream, kCounter, true);
+});
+const test::ChildCase kAppendPlainly("append plainly", [] {
+    EPIBIAS_LAUNCH(append_without_atomic, 2, 1, 0, kStream, kCounter, false);
+});
+const test::ChildCase kBlockWithBarrier("block with barrier", [] {
+    EPIBIAS_LAUNCH(neighbours_through_shared, 1, 64, 0, kStream, kResults, true);
+});
+const test::ChildCase kBlockWithoutBarrier("block without barrier", [] {
+    EPIBIAS_LAUNCH(neighbours_through_shared, 1, 64, 0, kStream, kResults, false);
+});
+const test::ChildCase kWarpWithBarrier("warp with barrier", [] {
+    EPIBIAS_LAUNCH(lanes_through_shared, 1, 32, 0, kStream, kResults, true);
+});
+const test::ChildCase kWarpWithoutBarrier("warp without barrier", [] {
+    EPIBIAS_LAUNCH(lanes_through_shared, 1, 32, 0, kStream, kResults, false);
+});
+const test::ChildCase kLastBlockWithFences("last block with fences", [] {
+    EPIBIAS_LAUNCH(last_block_adds, 4, 32, 0, kStream, kResults, kCounter, kResults + 32, true);
+});
+const test::ChildCase kLastBlockWithoutFences("last block without fences", [] {
+    EPIBIAS_LAUNCH(last_block_adds, 4, 32, 0, kStream, kResults, kCounter, kResults + 32, false);
+});
+#endif
 
 TEST_SUITE("emulation") {
     TEST_CASE("barriers that not all threads reach") {
@@ -232,44 +270,20 @@ TEST_SUITE("emulation") {
     }
 
     TEST_CASE("a write behind a shared array stops the launch, in every build") {
-        const auto write = [](unsigned n_values) {
-            return [=] { EPIBIAS_LAUNCH(write_behind_shared, 2, 16, 0, kStream, n_values); };
-        };
-        CHECK(test::status_of_child(write(33)) == 0);
-        CHECK(test::status_of_child(write(34)) != 0);
+        CHECK(kWriteInside.status() == 0);
+        CHECK(kWriteBehind.status() != 0);
     }
 
 #if defined(__SANITIZE_THREAD__)
     TEST_CASE("races within a warp, a block and between blocks; none where there is none") {
-        std::vector<float> result(64);
-        float* const data = result.data();
-        unsigned count = 0;
-        unsigned* const counter = &count;
-        const auto append = [=](bool atomic) {
-            return
-                [=] { EPIBIAS_LAUNCH(append_without_atomic, 2, 1, 0, kStream, counter, atomic); };
-        };
-        CHECK(test::status_of_child(append(true)) == 0);
-        CHECK(test::status_of_child(append(false)) != 0);
-        const auto block = [=](bool barrier) {
-            return [=] {
-                EPIBIAS_LAUNCH(neighbours_through_shared, 1, 64, 0, kStream, data, barrier);
-            };
-        };
-        CHECK(test::status_of_child(block(true)) == 0);
-        CHECK(test::status_of_child(block(false)) != 0);
-        const auto warp = [=](bool barrier) {
-            return [=] { EPIBIAS_LAUNCH(lanes_through_shared, 1, 32, 0, kStream, data, barrier); };
-        };
-        CHECK(test::status_of_child(warp(true)) == 0);
-        CHECK(test::status_of_child(warp(false)) != 0);
-        const auto add = [=](bool fence) {
-            return [=] {
-                EPIBIAS_LAUNCH(last_block_adds, 4, 32, 0, kStream, data, counter, data + 32, fence);
-            };
-        };
-        CHECK(test::status_of_child(add(true)) == 0);
-        CHECK(test::status_of_child(add(false)) != 0);
+        CHECK(kAppendAtomically.status() == 0);
+        CHECK(kAppendPlainly.status() != 0);
+        CHECK(kBlockWithBarrier.status() == 0);
+        CHECK(kBlockWithoutBarrier.status() != 0);
+        CHECK(kWarpWithBarrier.status() == 0);
+        CHECK(kWarpWithoutBarrier.status() != 0);
+        CHECK(kLastBlockWithFences.status() == 0);
+        CHECK(kLastBlockWithoutFences.status() != 0);
     }
 #endif
 }
