@@ -29,11 +29,12 @@ class Budget(NamedTuple):
 
 # The second argument of ScanTile's kernels is how many blocks of 128 threads a multiprocessor runs.
 _SCAN = r"scan_passages<{path}, .*, {blocks}>>"
+_PORTABLE = r"\d"
 _PATHS = {  # ScanPath
     "1": (TENSOR_TF32, SIXTEEN_BYTE_LOADS),
     "2": (TENSOR_BF16, SIXTEEN_BYTE_LOADS),
     "4": (TENSOR_INT8, SIXTEEN_BYTE_LOADS),
-    r"\d": (SIXTEEN_BYTE_LOADS,),
+    _PORTABLE: (SIXTEEN_BYTE_LOADS,),
 }
 _BLOCKS = {"7": 72, "4": 128, "2": 248}
 
@@ -42,6 +43,7 @@ BUDGETS = (
         Budget(_SCAN.format(path=path, blocks=blocks), registers, instructions)
         for path, instructions in _PATHS.items()
         for blocks, registers in _BLOCKS.items()
+        if (path, blocks) != (_PORTABLE, "2")  # that tile is for tensor cores alone
     ),
     Budget(r"merge_in_registers<\d+>", 80),  # 128 threads, 6 blocks
     Budget(r"fit_few_anchors<8, \d+>", 128),  # 4 warps, 4 blocks: 16 topics
