@@ -22,7 +22,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tes
 
 from gpu import environment, report, sanitizer, site  # noqa: E402 - found by the line above
 
-RESULTS = Path(__file__).parent / "results" / "gpu_check.json"
+RESULTS = Path(__file__).parent / "results"
 BUDGET_S = 480.0
 STEPS = ("environment", "build", "correctness", "sanitizer", "ceilings", "timing")
 
@@ -32,7 +32,8 @@ def main() -> int:
     options = parsed()
     seed = secrets.randbits(63) if options.seed is None else options.seed
     kind = "emulated" if options.emulated else "device"
-    found = report.Report(options.out, kind=kind, seed=seed)
+    name = "gpu_check_emulated.json" if options.emulated else "gpu_check.json"
+    found = report.Report(options.out or RESULTS / name, kind=kind, seed=seed)
     found.run("environment", environment.describe)
     steps = options.only.split(",") if options.only else STEPS
     with tempfile.TemporaryDirectory() as temporary:
@@ -110,7 +111,7 @@ def parsed() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--emulated", action="store_true", help="run what needs no GPU")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, help="JSON file; one in bench/results if absent")
     parser.add_argument("--seed", type=int, help="of an earlier run, to repeat it")
     parser.add_argument("--only", help=f"steps, with commas between: {', '.join(STEPS)}")
     parser.add_argument("--budget", type=float, default=BUDGET_S, help="seconds, for the timing")

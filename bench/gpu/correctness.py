@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,10 @@ def check(places: Iterable[Place], seed: int, large: bool, also_emulated: bool) 
 
 def _outcome(case: Case, place: Place, also_emulated: bool) -> str:
     try:
-        with place.active():
+        with place.active(), _launches() as launches:
             answers = [case.run(place) for _ in range(RUNS)]
+        if len(launches) < RUNS:
+            raise WrongAnswerError(f"{len(launches)} launches in {RUNS} runs: it ran elsewhere")
         case.judge(answers[0])
         for number, answer in enumerate(answers[1:], 2):
             _require_same(f"run {number} against run 1", answer, answers[0])
@@ -67,6 +70,25 @@ def _outcome(case: Case, place: Place, also_emulated: bool) -> str:
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return "right"
+
+
+@contextmanager
+def _launches() -> Iterator[list[str]]:
+    """Give a list that grows with every launch: a stage without a kernel would run on the CPU."""
+    from epibias.device.call import DeviceCall
+
+    made: list[str] = []
+    plain = DeviceCall.__init__
+
+    def counted(self: Any, *arguments: Any) -> None:
+        made.append(str(arguments[1]))
+        plain(self, *arguments)
+
+    DeviceCall.__init__ = counted  # type: ignore[method-assign]
+    try:
+        yield made
+    finally:
+        DeviceCall.__init__ = plain  # type: ignore[method-assign]
 
 
 def _compare(case: Case, place: Place, answer: Arrays) -> None:

@@ -119,7 +119,7 @@ def _search_peers(
 
         def matmul_topk(queries: Any) -> Any:
             found = peers.topk(queries.to(unit.dtype) @ unit.T, k)
-            return found.indices, found.values
+            return found.indices, found.values.float()
 
         return {"torch": matmul_topk}
     if name == "cupy" and storage == "float32":

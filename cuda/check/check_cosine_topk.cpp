@@ -14,6 +14,8 @@ struct Shape {
 };
 
 struct Codes {
+    Codes(std::size_t n_rows, std::size_t row_bytes)
+        : codes(n_rows * row_bytes), scales(n_rows), residuals(n_rows) {}
     DeviceArray<std::uint8_t> codes;
     DeviceArray<float> scales;
     DeviceArray<float> residuals;
@@ -24,8 +26,7 @@ std::unique_ptr<Codes> prepared(CosinePassages& passages) {
     const auto n_rows = static_cast<std::size_t>(passages.rows.n_rows);
     const auto row_bytes =
         static_cast<std::size_t>(code_row_bytes(passages.rows.n_columns, passages.storage));
-    auto codes = std::make_unique<Codes>(DeviceArray<std::uint8_t>(n_rows * row_bytes),
-                                         DeviceArray<float>(n_rows), DeviceArray<float>(n_rows));
+    auto codes = std::make_unique<Codes>(n_rows, row_bytes);
     prepare_passages(passages.rows, passages.inverse_norms, passages.storage, codes->codes.data(),
                      codes->scales.data(), codes->residuals.data(), {});
     passages.codes = codes->codes.data();
