@@ -13,6 +13,10 @@
 namespace epibias::cuda::check {
 
 void check_cosine_topk();
+void check_polarization();
+void check_rerank();
+void check_threshold_sweep();
+void check_biasdef_select();
 
 inline std::vector<float> random_values(std::int64_t count, unsigned seed) {
     std::mt19937 generator(seed);
