@@ -44,7 +44,8 @@ def build(folder: Path, launcher: str | None = None) -> tuple[Path, str]:
     """Build `_cuda` from nothing in `folder`; the module, and the log with what ptxas said."""
     import pybind11
 
-    configure = ["cmake", "-S", str(ROOT), "-B", str(folder), "-DEPIBIAS_CUDA=ON"]
+    configure = ["cmake", "-S", str(ROOT), "-B", str(folder)]
+    configure += ["-DEPIBIAS_CUDA=ON", "-DEPIBIAS_CUDA_CHECK=ON"]
     configure += ["-DCMAKE_CUDA_FLAGS=-Xptxas=-v", f"-DPython_EXECUTABLE={sys.executable}"]
     configure += [f"-Dpybind11_DIR={pybind11.get_cmake_dir()}"]
     if shutil.which("ninja"):
@@ -55,7 +56,13 @@ def build(folder: Path, launcher: str | None = None) -> tuple[Path, str]:
         ]
     _run(configure)
     _run(["cmake", "--build", str(folder), "--target", "clean"])  # what is up to date says nothing
-    log = _run(["cmake", "--build", str(folder), "--target", "_cuda", "--parallel", "2"])
+    targets = [
+        "--target",
+        "_cuda",
+        "--target",
+        "epibias_cuda_check",
+    ]  # it links, though none runs it
+    log = _run(["cmake", "--build", str(folder), *targets, "--parallel", "2"])
     (module,) = folder.glob("_cuda.*.so")
     return module, log
 

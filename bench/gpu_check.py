@@ -54,8 +54,9 @@ def emulated(found: report.Report, steps: Any, seed: int, folder: Path) -> int:
             "correctness",
             lambda: correctness.check([places.Emulation()], seed, large=False, also_emulated=False),
         )
-    if "sanitizer" in steps and any(folder.glob("epibias_cuda_check")):
-        found.run("sanitizer", lambda: sanitizer.plain(folder / "epibias_cuda_check"))
+    program = folder / "epibias_cuda_check_emulated"
+    if "sanitizer" in steps and program.exists():  # where --build names a build that has it
+        found.run("sanitizer", lambda: sanitizer.plain(program))
     if "timing" in steps:
         from gpu import timing
 
