@@ -35,6 +35,7 @@ class Case:
     inputs: tuple[Any, ...]
     call: Callable[..., Any]
     judge: Callable[[Arrays], None]
+    large: bool = False  # too much for the emulation
 
     def run(self, place: Place) -> Arrays:
         """Call the stage at a place; the answer's arrays, as numpy's, flat."""
@@ -120,9 +121,10 @@ def _searches(rng: np.random.Generator, large: bool) -> Iterator[Case]:
     # n_queries, n_passages, dim, k, ties
     shapes = [(1, 1, 1, 1, True), (3, 700, 33, 20, True), (5, 300, 64, 300, False)]
     shapes += [(2, 1500, 97, 17, False), (17, 260, 16, 40, True)]
+    few = len(shapes)
     if large:
         shapes += [(64, 20_000, 384, 400, False), (3, 9_000, 768, 4096, True)]
-    for n_queries, n, dim, k, ties in shapes:
+    for number, (n_queries, n, dim, k, ties) in enumerate(shapes):
         queries, passages = _rows(rng, n_queries, dim, ties), _rows(rng, n, dim, ties)
         passages[n // 2 :] = passages[: n - n // 2]  # every passage twice: the lower index first
         expected = reference.cosine_topk_batched(queries, passages, k)
@@ -148,7 +150,8 @@ def _searches(rng: np.random.Generator, large: bool) -> Iterator[Case]:
 
                 how = "tensor cores" if tensor_cores else "portable"
                 name = f"{storage}, {how}, {n_queries} x {n} x {dim}, k {k}"
-                yield Case("cosine_topk", name, (queries, passages), call, judge)
+                given = (queries, passages)
+                yield Case("cosine_topk", name, given, call, judge, number >= few)
 
 
 def _axes(rng: np.random.Generator, large: bool) -> Iterator[Case]:
@@ -163,7 +166,8 @@ def _axes(rng: np.random.Generator, large: bool) -> Iterator[Case]:
                 _judge_axis(f"topic {topic}", got[0][topic], got[1][topic], got[2][topic], rows)
 
         name = f"{n_topics} x {n_anchors} x {dim}"
-        yield Case("polarization_axis", name, (anchors,), kernels.polarization_axis, judge)
+        axis, is_large = kernels.polarization_axis, n_topics > 100
+        yield Case("polarization_axis", name, (anchors,), axis, judge, is_large)
 
 
 def _judge_axis(
@@ -251,7 +255,8 @@ def _sweeps(rng: np.random.Generator, large: bool) -> Iterator[Case]:
             near("p-values", got[3], np.array([o.p_value for o in oracle]), 0)
 
         name = f"{n_queries} x {n}, {permutations} permutations"
-        yield Case("threshold_sweep", name, (similarities, scores), call, judge)
+        given = (similarities, scores)
+        yield Case("threshold_sweep", name, given, call, judge, n > 100)
 
 
 def _selections(rng: np.random.Generator) -> Iterator[Case]:
