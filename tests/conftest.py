@@ -13,7 +13,7 @@ import pytest
 import device_stand_ins
 
 # Files test_cuda_<name>.py that say themselves when numpy arrays go to the emulated kernels.
-CUDA_TESTS_ON_THE_CPU = {"arrays", "dispatch", "faults", "index", "numeric", "stubs"}
+CUDA_TESTS_ON_THE_CPU = {"arrays", "dispatch", "doctor", "faults", "index", "numeric", "stubs"}
 
 
 @pytest.fixture(scope="session", autouse=True)
