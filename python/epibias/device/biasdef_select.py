@@ -22,7 +22,7 @@ from epibias.errors import InputError
 SIDES = ("none", "right", "left")  # by the number in `DeviceSelection.side`
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DeviceSelection:
     """What BiasDef selects from each query's candidates, as arrays on the device.
 
