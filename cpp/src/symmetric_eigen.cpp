@@ -8,6 +8,7 @@
 
 #include "aligned_buffer.hpp"
 #include "epibias/simd_level.hpp"
+#include "epibias/tridiagonal.hpp"
 #include "kernels/symmetric_eigen_kernels.hpp"
 
 namespace epibias {
@@ -28,7 +29,8 @@ const kernels::SymmetricEigenKernels& kernels::symmetric_eigen_kernels() {
 
 namespace {
 
-constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+constexpr double kEpsilon = kFloat64Epsilon;
+static_assert(kEpsilon == std::numeric_limits<double>::epsilon());
 
 [[noreturn]] void refuse_non_finite() {
     throw std::runtime_error("leading_eigenpair: the matrix is not finite");
@@ -111,32 +113,21 @@ void transform_back(const Tridiagonal& tridiagonal, const double* matrix, std::i
     }
 }
 
-// ---- eigenvalues by bisection --------------------------------------------------------------
+// ---- eigenvalues by bisection, vectors by inverse iteration (tridiagonal.hpp) ---------------
 
-double norm_bound(const Tridiagonal& t) {  // largest absolute row sum
+TridiagonalView view(const Tridiagonal& t) {
+    return {t.diagonal.data(), t.below.data(), static_cast<std::int64_t>(t.diagonal.size())};
+}
+
+double norm_bound(const TridiagonalView& t) {
     double bound = 0;
-    for (std::size_t i = 0; i < t.diagonal.size(); ++i) {
-        const double next = i + 1 < t.below.size() ? std::abs(t.below[i + 1]) : 0;
-        bound = std::max(bound, std::abs(t.diagonal[i]) + std::abs(t.below[i]) + next);
-    }
+    for (std::int64_t i = 0; i < t.n; ++i) bound = std::max(bound, absolute_row_sum(t, i));
     return bound;
 }
 
-// How many eigenvalues lie above `value`: signs of the pivots of T - value I (Sylvester).
-std::int64_t count_above(const Tridiagonal& t, double value, double tiny) {
-    std::int64_t count = 0;
-    double pivot = 1;
-    for (std::size_t i = 0; i < t.diagonal.size(); ++i) {
-        pivot = t.diagonal[i] - value - t.below[i] * t.below[i] / pivot;
-        if (std::abs(pivot) < tiny) pivot = -tiny;
-        if (pivot > 0) ++count;
-    }
-    return count;
-}
-
 // The eigenvalue that has `rank` - 1 above it.
-double eigenvalue_of_rank(const Tridiagonal& t, std::int64_t rank, double bound) {
-    const double tiny = kEpsilon * kEpsilon * bound + std::numeric_limits<double>::min();
+double eigenvalue_of_rank(const TridiagonalView& t, std::int64_t rank, double bound) {
+    const double tiny = smallest_pivot(bound);
     double low = -bound;
     double high = bound;
     while (true) {
@@ -147,85 +138,35 @@ double eigenvalue_of_rank(const Tridiagonal& t, std::int64_t rank, double bound)
     }
 }
 
-// ---- inverse iteration ---------------------------------------------------------------------
-
-// Solves (T - shift I) x = right side by Gaussian elimination with partial pivoting; a pivot of
-// zero becomes `tiny`, which is what makes inverse iteration work at an exact eigenvalue.
 class ShiftedSolver {
   public:
-    ShiftedSolver(const Tridiagonal& t, double shift, double tiny)
-        : pivot_(t.diagonal.size()),
-          upper_(t.diagonal.size()),
-          second_(t.diagonal.size()),
-          multiplier_(t.diagonal.size()),
-          swapped_(t.diagonal.size()) {
-        const std::size_t n = pivot_.size();
-        const auto above = [&](std::size_t i) { return i + 1 < n ? t.below[i + 1] : 0.0; };
-        double diagonal = t.diagonal[0] - shift;
-        double upper = above(0);
-        for (std::size_t i = 0; i + 1 < n; ++i) {
-            const double below = t.below[i + 1];
-            const double next_diagonal = t.diagonal[i + 1] - shift;
-            swapped_[i] = std::abs(below) > std::abs(diagonal);
-            if (swapped_[i]) {
-                pivot_[i] = below;
-                upper_[i] = next_diagonal;
-                second_[i] = above(i + 1);
-                multiplier_[i] = diagonal / below;
-                diagonal = upper - multiplier_[i] * next_diagonal;
-                upper = -multiplier_[i] * second_[i];
-            } else {
-                pivot_[i] = std::abs(diagonal) < tiny ? tiny : diagonal;
-                upper_[i] = upper;
-                second_[i] = 0;
-                multiplier_[i] = below / pivot_[i];
-                diagonal = next_diagonal - multiplier_[i] * upper;
-                upper = above(i + 1);
-            }
-        }
-        pivot_[n - 1] = std::abs(diagonal) < tiny ? tiny : diagonal;
+    ShiftedSolver(const TridiagonalView& t, double shift, double tiny)
+        : n_(t.n), values_(static_cast<std::size_t>(4 * t.n)), swapped_(values_.size() / 4) {
+        double* values = values_.data();
+        factors_ = {.pivot = values,
+                    .upper = values + n_,
+                    .second = values + 2 * n_,
+                    .multiplier = values + 3 * n_,
+                    .swapped = swapped_.data()};
+        factor_shifted(t, shift, tiny, factors_);
     }
 
-    void solve(double* x) const {
-        const std::size_t n = pivot_.size();
-        for (std::size_t i = 0; i + 1 < n; ++i) {
-            if (swapped_[i]) std::swap(x[i], x[i + 1]);
-            x[i + 1] -= multiplier_[i] * x[i];
-        }
-        for (std::size_t i = n; i-- > 0;) {
-            double value = x[i];
-            if (i + 1 < n) value -= upper_[i] * x[i + 1];
-            if (i + 2 < n) value -= second_[i] * x[i + 2];
-            x[i] = value / pivot_[i];
-        }
-    }
+    void solve(double* x) const { solve_shifted(factors_, n_, x); }
 
   private:
-    std::vector<double> pivot_, upper_, second_, multiplier_;
-    std::vector<char> swapped_;
+    std::int64_t n_;
+    std::vector<double> values_;
+    std::vector<unsigned char> swapped_;
+    ShiftedFactors factors_{};
 };
 
-double residual(const Tridiagonal& t, double value, const double* vector) {
-    const std::size_t n = t.diagonal.size();
+double residual(const TridiagonalView& t, double value, const double* vector) {
     double squares = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-        double element = (t.diagonal[i] - value) * vector[i];
-        if (i > 0) element += t.below[i] * vector[i - 1];
-        if (i + 1 < n) element += t.below[i + 1] * vector[i + 1];
+    for (std::int64_t i = 0; i < t.n; ++i) {
+        const double element = residual_element(t, value, vector, i);
         squares += element * element;
     }
     return std::sqrt(squares);
-}
-
-// Start vectors without structure, so that none is orthogonal to the wanted one: 0.5 … 1.5 by the
-// golden ratio.
-void fill_start(double* vector, std::int64_t n, int attempt) {
-    double position = 0.1 * attempt;
-    for (std::int64_t i = 0; i < n; ++i) {
-        position += 0.6180339887498949;
-        position -= std::floor(position);
-        vector[i] = 0.5 + position;
-    }
 }
 
 void take_out(const double* known, std::int64_t n_known, double* vector, std::int64_t n) {
@@ -238,17 +179,15 @@ void take_out(const double* known, std::int64_t n_known, double* vector, std::in
 }
 
 // Orthogonal to the `n_known` vectors found before, which in a cluster would be found again.
-void inverse_iteration(const Tridiagonal& t, double value, double bound, const double* known,
+void inverse_iteration(const TridiagonalView& t, double value, double bound, const double* known,
                        std::int64_t n_known, double* vector) {
-    constexpr int kAttempts = 5;
-    constexpr int kIterations = 5;  // two are enough unless the start was unlucky
-    const auto n = static_cast<std::int64_t>(t.diagonal.size());
+    const std::int64_t n = t.n;
     const double allowed = kResidualFactor * static_cast<double>(n) * kEpsilon * bound / 4;
     const ShiftedSolver solver(t, value, kEpsilon * bound);
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    for (int attempt = 0; attempt < kInverseAttempts; ++attempt) {
         fill_start(vector, n, attempt + static_cast<int>(n_known));
         scale_to_unit(vector, n);
-        for (int iteration = 0; iteration < kIterations; ++iteration) {
+        for (int iteration = 0; iteration < kInverseIterations; ++iteration) {
             solver.solve(vector);
             scale_to_unit(vector, n);
             if (n_known != 0) take_out(known, n_known, vector, n);
@@ -285,10 +224,11 @@ LeadingEigenvalues leading_eigenpair_jacobi(const double* matrix, std::int64_t n
 void leading_eigenpairs_tridiagonal(double* matrix, std::int64_t n, std::int64_t n_values,
                                     std::int64_t n_vectors, double* values, double* vectors) {
     const Tridiagonal tridiagonal = tridiagonalise(matrix, n);
-    const double bound = norm_bound(tridiagonal);
+    const TridiagonalView t = view(tridiagonal);
+    const double bound = norm_bound(t);
     if (!std::isfinite(bound)) refuse_non_finite();
     for (std::int64_t rank = 0; rank < n_values; ++rank) {
-        values[rank] = bound == 0 ? 0 : eigenvalue_of_rank(tridiagonal, rank + 1, bound);
+        values[rank] = bound == 0 ? 0 : eigenvalue_of_rank(t, rank + 1, bound);
     }
     std::fill_n(vectors, n_vectors * n, 0.0);
     for (std::int64_t rank = 0; rank < n_vectors; ++rank) {
@@ -297,7 +237,7 @@ void leading_eigenpairs_tridiagonal(double* matrix, std::int64_t n, std::int64_t
             vector[rank] = 1;
             continue;
         }
-        inverse_iteration(tridiagonal, values[rank], bound, vectors, rank, vector);
+        inverse_iteration(t, values[rank], bound, vectors, rank, vector);
     }
     for (std::int64_t rank = 0; bound != 0 && rank < n_vectors; ++rank) {
         transform_back(tridiagonal, matrix, n, vectors + rank * n);
