@@ -5,6 +5,7 @@
 
 #include "epibias/cuda/fault.hpp"
 #include "epibias/cuda/polarization_axis.hpp"
+#include "fault.cuh"
 #include "reductions.cuh"
 
 namespace epibias::cuda {
@@ -31,17 +32,12 @@ struct AxisCall {
     }
 };
 
-__device__ inline void report(Fault* fault, std::uint64_t word) {
-    static_assert(sizeof(unsigned long long) == sizeof(std::uint64_t));
-    atomicMin(reinterpret_cast<unsigned long long*>(&fault->word), word);
-}
-
 // Places within a topic, in the order in which the CPU looks: stances, their signs, anchors, all of
 // them together.
 __device__ inline void report(const AxisCall& call, std::int64_t topic, AxisFault what,
                               std::int64_t place) {
     const std::int64_t row = topic * axis_fault_places(call.n_anchors) + place;
-    report(call.fault, fault_word(kAxisFaultArgument, row, static_cast<int>(what)));
+    report_fault(call.fault, kAxisFaultArgument, row, static_cast<int>(what));
 }
 
 __device__ inline AxisFault stance_fault(double stance) {

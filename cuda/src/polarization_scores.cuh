@@ -33,7 +33,7 @@ __device__ inline std::int64_t n_warps_of_grid() {
 }
 
 __device__ inline void report_score(Fault* fault, std::int64_t place, ScoreFault what) {
-    report(fault, fault_word(kScoresArgument, place, static_cast<int>(what)));
+    report_fault(fault, kScoresArgument, place, static_cast<int>(what));
 }
 
 // Reports a row that has no score, by the first of its values that is not finite.
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(ScorePolicy::kWarps* kWarp) check_axes(ScoreCa
         const float* values = call.axes + axis * call.dim;
         const double squared = canonical_dot(values, values, call.dim);
         if (threadIdx.x % kWarp == 0 && !is_finite(squared)) {
-            report(call.fault, fault_word(kAxesArgument, axis, 0));
+            report_fault(call.fault, kAxesArgument, axis, 0);
         }
     }
 }
@@ -185,18 +185,16 @@ __global__ void __launch_bounds__(ScorePolicy::kWarps* kWarp)
     if (query < gathered.n_queries) axis_of(call, gathered, query, 0);
 }
 
-// The index that the message will name. One thread, after the kernels that look for faults.
+// The row, index or axis that the message will name. One thread, after the kernels that look for
+// faults.
 __global__ void note_index(Fault* fault, Gathered gathered) {
     const std::uint64_t word = fault->word;
     if (word == kNoFault || fault_argument(word) != kScoresArgument) return;
     const std::int64_t query = fault_row(word) / (gathered.m + 1);
     const std::int64_t element = fault_row(word) % (gathered.m + 1) - 1;
-    const auto what = static_cast<ScoreFault>(fault_column(word));
-    if (what == ScoreFault::kAxisOutOfRange) {
-        fault->value = static_cast<double>(gathered.axis_of_query[query]);
-    } else if (what == ScoreFault::kIndexOutOfRange) {
-        fault->value = static_cast<double>(gathered.indices[query * gathered.m + element]);
-    }
+    const bool of_axis = static_cast<ScoreFault>(fault_column(word)) == ScoreFault::kAxisOutOfRange;
+    fault->value = static_cast<double>(of_axis ? gathered.axis_of_query[query]
+                                               : gathered.indices[query * gathered.m + element]);
 }
 
 }  // namespace epibias::cuda

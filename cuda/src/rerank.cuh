@@ -53,8 +53,7 @@ struct BestCandidate {
 
 __device__ inline void report_mmr(const MmrCall& call, std::int64_t query, std::int64_t place,
                                   MmrFault what) {
-    report(call.fault,
-           fault_word(kMmrArgument, query * 2 * call.n + place, static_cast<int>(what)));
+    report_fault(call.fault, kMmrArgument, query * 2 * call.n + place, static_cast<int>(what));
 }
 
 // Values of the first choice and inverse norms. False, after reporting it, for a faulty query.
