@@ -18,11 +18,15 @@ struct FewPolicy {
 
 constexpr std::int64_t kMostBlocks = 65'535;  // of a grid's second axis; plenty for the first
 
-std::int64_t slots_at_once(std::int64_t n_topics, std::int64_t n_anchors, std::int64_t dim) {
-    const auto values = static_cast<std::size_t>(ManyCall::slot_values(n_anchors, dim));
-    const auto fitting = static_cast<std::int64_t>(kMostWorkspaceBytes / sizeof(double) / values);
-    return std::clamp<std::int64_t>(std::min(n_topics, kMostBlocks), 0,
-                                    std::max<std::int64_t>(fitting, 1));
+std::size_t slot_bytes(std::int64_t n_anchors, std::int64_t dim) {
+    return static_cast<std::size_t>(ManyCall::slot_values(n_anchors, dim)) * sizeof(double);
+}
+
+// Topics whose parts of the workspace fit into so many bytes.
+std::int64_t slots_in(std::size_t n_bytes, std::int64_t n_topics, std::int64_t n_anchors,
+                      std::int64_t dim) {
+    const auto fitting = static_cast<std::int64_t>(n_bytes / slot_bytes(n_anchors, dim));
+    return std::min({n_topics, fitting, kMostBlocks});
 }
 
 template <int kMost>
@@ -72,9 +76,11 @@ void require(MatrixView<const float> anchors, std::int64_t n_anchors,
     if (n_topics * axis_fault_places(n_anchors) > kMaxFaultRows) {
         refuse("anchors", "fewer than 2^35 rows", std::to_string(anchors.n_rows));
     }
-    const std::size_t needed = polarization_axis_workspace_bytes(n_topics, n_anchors, dim);
+    if (n_topics == 0 || n_anchors <= kFewAnchors) return;
+    const std::size_t needed = slot_bytes(n_anchors, dim);
     if (workspace_bytes < needed) {
-        refuse("workspace", std::to_string(needed) + " bytes", std::to_string(workspace_bytes));
+        refuse("workspace", "at least " + std::to_string(needed) + " bytes",
+               std::to_string(workspace_bytes));
     }
 }
 
@@ -83,8 +89,9 @@ void require(MatrixView<const float> anchors, std::int64_t n_anchors,
 std::size_t polarization_axis_workspace_bytes(std::int64_t n_topics, std::int64_t n_anchors,
                                               std::int64_t dim) {
     if (n_anchors <= kFewAnchors || n_topics == 0 || dim < 1) return 0;
-    const std::int64_t slots = slots_at_once(n_topics, n_anchors, dim);
-    return static_cast<std::size_t>(slots * ManyCall::slot_values(n_anchors, dim)) * sizeof(double);
+    const std::int64_t fitting = slots_in(kMostWorkspaceBytes, n_topics, n_anchors, dim);
+    return static_cast<std::size_t>(std::max<std::int64_t>(fitting, 1)) *
+           slot_bytes(n_anchors, dim);
 }
 
 void polarization_axis(MatrixView<const float> anchors, std::int64_t n_anchors,
@@ -106,7 +113,7 @@ void polarization_axis(MatrixView<const float> anchors, std::int64_t n_anchors,
     if (n_anchors <= 8) return fit_few<8>(call, stream);
     if (n_anchors <= 16) return fit_few<16>(call, stream);
     if (n_anchors <= kFewAnchors) return fit_few<32>(call, stream);
-    const std::int64_t at_once = slots_at_once(call.n_topics, n_anchors, call.dim);
+    const std::int64_t at_once = slots_in(workspace_bytes, call.n_topics, n_anchors, call.dim);
     // One chunk after another on one stream: they share the workspace.
     for (std::int64_t first = 0; first < call.n_topics; first += at_once) {
         fit_many({.call = call,

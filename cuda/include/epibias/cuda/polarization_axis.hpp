@@ -64,7 +64,8 @@ EPIBIAS_HOST_DEVICE constexpr std::int64_t axis_fault_places(std::int64_t n_anch
 
 // anchors [n_topics * n_anchors, dim]; stances [n_topics, n_anchors] or null. result's pointers are
 // device memory. `workspace` is aligned to 8 bytes. Throws std::invalid_argument for fewer than 2
-// anchors, no dimension, stances of another shape, a workspace that is too small.
+// anchors, no dimension, stances of another shape, a workspace too small for one topic; a small one
+// means that fewer topics are fitted at once.
 void polarization_axis(MatrixView<const float> anchors, std::int64_t n_anchors,
                        MatrixView<const double> stances, const PolarizationAxisResult& result,
                        bool normalize, void* workspace, std::size_t workspace_bytes, Fault* fault,
