@@ -333,12 +333,13 @@ __device__ inline void fit_topic(const AxisCall& call, std::int64_t topic, FewAn
     __syncwarp();
     double trace = 0;
     for (int i = 0; i < n; ++i) trace += own.matrix[i][i];
+    // The first rotations write where this was read.
+    if (!EPIBIAS_PLANT("polarization_axis.trace_race")) __syncwarp();
     if (!(trace > kEqualAnchors * sum_of_squares)) {
         // NaN: a row at fault, which has been reported.
         if (lane == 0 && is_finite(trace)) {
             report(call, topic, AxisFault::kEqualAnchors, axis_fault_places(n) - 1);
         }
-        __syncwarp();  // the next topic's scales are written where this trace was read
         return poison(call, topic, lane, kWarp);
     }
     jacobi(own, n, 1e-38 * squares, lane);

@@ -9,8 +9,8 @@ namespace epibias::cuda {
 
 namespace {
 
-std::int64_t n_blocks(std::int64_t n_queries) {
-    return std::min(n_queries, kMostMmrBlocks);
+std::size_t block_bytes(std::int64_t n) {
+    return static_cast<std::size_t>(MmrSpace::n_values(n)) * sizeof(double);
 }
 
 void require(MatrixView<const float> similarities, MatrixView<const float> embeddings,
@@ -32,16 +32,15 @@ void require(MatrixView<const float> similarities, MatrixView<const float> embed
     if (similarities.n_rows * 2 * n > kMaxFaultRows) {
         refuse("similarities", "fewer than 2^35 values", "more");
     }
-    const std::size_t needed = mmr_workspace_bytes(similarities.n_rows, n);
-    if (workspace_bytes < needed) {
-        refuse("workspace", std::to_string(needed) + " bytes", std::to_string(workspace_bytes));
-    }
+    if (similarities.n_rows == 0 || workspace_bytes >= block_bytes(n)) return;
+    refuse("workspace", "at least " + std::to_string(block_bytes(n)) + " bytes",
+           std::to_string(workspace_bytes));
 }
 
 }  // namespace
 
 std::size_t mmr_workspace_bytes(std::int64_t n_queries, std::int64_t n) {
-    return static_cast<std::size_t>(n_blocks(n_queries) * MmrSpace::n_values(n)) * sizeof(double);
+    return static_cast<std::size_t>(std::min(n_queries, kMostMmrBlocks)) * block_bytes(n);
 }
 
 void mmr(MatrixView<const float> similarities, MatrixView<const float> embeddings, std::int64_t k,
@@ -59,8 +58,10 @@ void mmr(MatrixView<const float> similarities, MatrixView<const float> embedding
                        .workspace = static_cast<double*>(workspace),
                        .fault = fault};
     if (call.n_queries == 0 || call.n == 0) return;
-    EPIBIAS_LAUNCH(select_by_mmr, dim3(static_cast<unsigned>(n_blocks(call.n_queries))),
-                   dim3(MmrPolicy::kThreads), 0, stream, call);
+    const auto fitting = static_cast<std::int64_t>(workspace_bytes / block_bytes(call.n));
+    const std::int64_t n_blocks = std::min({call.n_queries, fitting, kMostMmrBlocks});
+    EPIBIAS_LAUNCH(select_by_mmr, dim3(static_cast<unsigned>(n_blocks)), dim3(MmrPolicy::kThreads),
+                   0, stream, call);
     check_launch("select_by_mmr");
 }
 

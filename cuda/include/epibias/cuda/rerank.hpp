@@ -39,7 +39,8 @@ inline constexpr int kMmrArgument = 0;
 [[nodiscard]] std::size_t mmr_workspace_bytes(std::int64_t n_queries, std::int64_t n);
 
 // k in [0, n], relevance_weight in [0, 1]; anything else, shapes that do not agree and a workspace
-// that is too small throw std::invalid_argument. `workspace` is aligned to 8 bytes.
+// too small for one block throw std::invalid_argument; a small one means fewer blocks. `workspace`
+// is aligned to 8 bytes.
 void mmr(MatrixView<const float> similarities, MatrixView<const float> embeddings, std::int64_t k,
          MatrixView<std::int64_t> indices, double relevance_weight, void* workspace,
          std::size_t workspace_bytes, Fault* fault, Stream stream);
