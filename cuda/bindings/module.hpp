@@ -10,6 +10,9 @@
     BIND(cosine_topk)               \
     BIND(threshold_sweep)           \
     BIND(biasdef_select)            \
+    BIND(polarization_axis)         \
+    BIND(polarization_scores)       \
+    BIND(rerank)                    \
     /* one line a stage, above this one */
 
 namespace epibias::cuda::bindings {
