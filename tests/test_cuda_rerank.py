@@ -96,5 +96,5 @@ def test_faults_are_refused_in_the_words_of_the_cpu(change):
 
 
 def test_the_weight_is_checked():
-    with pytest.raises(InputError, match=r"relevance_weight: expected a number from 0 to 1"):
+    with pytest.raises(InputError, match=r"relevance_weight: expected a finite number from 0 to 1"):
         kernels.mmr(SIMILARITIES, EMBEDDINGS, 2, 1.5)

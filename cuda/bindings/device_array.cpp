@@ -56,7 +56,9 @@ ArrayTuple checked_tuple(DeviceCall& call, const std::string& argument, const py
     if (std::find(allowed_ndim.begin(), allowed_ndim.end(), ndim) == allowed_ndim.end()) {
         refuse(argument, dimensions_text(allowed_ndim), "shape " + sizes_text(array.shape));
     }
-    if (array.pointer % alignment != 0) {
+    // Of an array without elements the address is not used.
+    const bool is_empty = std::find(array.shape.begin(), array.shape.end(), 0) != array.shape.end();
+    if (!is_empty && array.pointer % alignment != 0) {
         refuse(argument, "an address that is a multiple of " + std::to_string(alignment),
                std::to_string(array.pointer % alignment) + " bytes more");
     }

@@ -146,10 +146,13 @@ def polarization_axis(
     >>> axes.shape, bool(explained[0] > 0.99)
     ((1, 3), True)
     """
+    flag = _validate.flag("normalize", normalize)
+    if goes_to_cuda(anchors, stances):
+        return on_device.polarization_axis(anchors, stances, normalize=flag)
     anchors = on_cpu("anchors", anchors, np.float32, 3)
     stances = on_cpu_or_none("stances", stances, np.float64, 2)
     with core_errors():
-        return _core.polarization_axis(anchors, stances, _validate.flag("normalize", normalize))
+        return _core.polarization_axis(anchors, stances, flag)
 
 
 def polarization_scores(
@@ -187,11 +190,14 @@ def polarization_scores(
     >>> polarization_scores(rows, np.array([[1, 0]], np.float32))
     array([[0.6, 0. ]], dtype=float32)
     """
+    flag = _validate.flag("normalize", normalize)
+    if goes_to_cuda(rows, axes, indices, axis_of_query):
+        given = (rows, axes, indices, axis_of_query)
+        return on_device.polarization_scores(*given, normalize=flag)
     rows = on_cpu("rows", rows, np.float32, 2)
     axes = on_cpu("axes", axes, np.float32, 2)
     indices = on_cpu_or_none("indices", indices, np.int64, 2)
     axis_of_query = on_cpu_or_none("axis_of_query", axis_of_query, np.int64, 1)
-    flag = _validate.flag("normalize", normalize)
     with core_errors():
         return _core.polarization_scores(rows, axes, indices, axis_of_query, flag)
 
@@ -229,11 +235,14 @@ def mmr(
     >>> mmr(np.array([[0.9, 0.8, 0.5]], np.float32), rows, 2)
     array([[0, 2]])
     """
+    weight = _validate.number("relevance_weight", relevance_weight, low=0, high=1)
+    k = _validate.integer("k", k, low=0)
+    if goes_to_cuda(similarities, embeddings):
+        return on_device.mmr(similarities, embeddings, k, weight)
     similarities = on_cpu("similarities", similarities, np.float32, 2)
     embeddings = on_cpu("embeddings", embeddings, np.float32, 3)
-    weight = _validate.number("relevance_weight", relevance_weight, low=0, high=1)
     with core_errors():
-        return _core.mmr(similarities, embeddings, _validate.integer("k", k, low=0), weight)
+        return _core.mmr(similarities, embeddings, k, weight)
 
 
 def dpp_greedy(kernel: Float64Array, k: int) -> tuple[Int64Array, Int64Array]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from epibias import _core, _validate
-from epibias._dispatch import core_errors, on_cpu
+from epibias._dispatch import core_errors, goes_to_cuda, on_cpu
 from epibias._validate import Float32Array, Float64Array
+from epibias.device import stages as on_device
 
 
 def anchor_scores(
@@ -37,7 +38,10 @@ def anchor_scores(
     >>> anchor_scores(anchors, np.array([[0, 1]], np.float32))
     array([[0.8, 1. ]])
     """
+    flag = _validate.flag("normalize", normalize)
+    if goes_to_cuda(anchors, axes):
+        return on_device.anchor_scores(anchors, axes, normalize=flag)
     anchors = on_cpu("anchors", anchors, np.float32, 3)
     axes = on_cpu("axes", axes, np.float32, 2)
     with core_errors():
-        return _core.anchor_scores(anchors, axes, _validate.flag("normalize", normalize))
+        return _core.anchor_scores(anchors, axes, flag)
