@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(ManyPolicy::kRowWarps* kWarp) scale_rows(ManyC
         const std::int64_t anchor = row % call.n_anchors;
         const std::int64_t topic = many.first_topic + slot;
         const float* values = call.rows(topic) + anchor * call.dim;
-        const double squared = canonical_dot(values, values, call.dim);
+        const double squared = canonical_warp_dot(values, values, call.dim);
         const double scale = anchor_scale(call, topic, anchor, squared, reports);
         if (!reports) continue;
         const ManySpace space(many, slot);

@@ -72,7 +72,7 @@ __device__ inline double score_or_nan(double product, double scale) {
 __global__ void __launch_bounds__(ScorePolicy::kWarps* kWarp) check_axes(ScoreCall call) {
     for (std::int64_t axis = first_warp(); axis < call.n_topics; axis += n_warps_of_grid()) {
         const float* values = call.axes + axis * call.dim;
-        const double squared = canonical_dot(values, values, call.dim);
+        const double squared = canonical_warp_dot(values, values, call.dim);
         if (threadIdx.x % kWarp == 0 && !is_finite(squared)) {
             report_fault(call.fault, kAxesArgument, axis, 0);
         }
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(ScorePolicy::kWarps* kWarp)
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     for (std::int64_t number = first_warp(); number < call.n_rows; number += n_warps_of_grid()) {
         const float* row = call.rows + number * call.dim;
-        const double squared = canonical_dot(row, row, call.dim);
+        const double squared = canonical_warp_dot(row, row, call.dim);
         const double scale = row_scale(call, row, squared, number, lane);
         for (std::int64_t topic = 0; topic < call.n_topics; topic += kAxes) {
             double sums[kAxes] = {};

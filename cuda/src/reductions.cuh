@@ -7,12 +7,12 @@
 
 #include <cstdint>
 
+#include "canonical_warp.cuh"
 #include "device_code.hpp"
 
 namespace epibias::cuda {
 
 inline constexpr int kWarp = 32;
-inline constexpr unsigned kAllLanes = 0xffffffffU;
 inline constexpr int kMostWarps = 32;  // of a block
 
 struct Add {
@@ -49,16 +49,6 @@ __device__ inline double over_block(double value, double* partials, Operation op
     double total = partials[0];
     for (int warp = 1; warp < n_warps; ++warp) total = operation(total, partials[warp]);
     return total;
-}
-
-// Canonical dot product (numeric.hpp) by one warp: a lane is an accumulator. A product of two
-// float32 is exact in float64, so that the bits are the CPU's with or without contraction.
-__device__ inline double canonical_dot(const float* left, const float* right, std::int64_t dim) {
-    double sum = 0;
-    for (std::int64_t i = threadIdx.x % kWarp; i < dim; i += kWarp) {
-        sum += static_cast<double>(left[i]) * static_cast<double>(right[i]);
-    }
-    return over_warp(sum, Add{});  // 16, 8, 4, 2, 1: the halving order
 }
 
 __device__ inline bool is_finite(double value) {

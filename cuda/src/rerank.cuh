@@ -77,7 +77,7 @@ __device__ inline bool prepare(const MmrCall& call, std::int64_t query, const Mm
     }
     for (std::int64_t i = threadIdx.x / kWarp; i < call.n; i += MmrPolicy::kWarps) {
         const float* row = embeddings + i * call.dim;
-        const double inverse = 1 / sqrt(canonical_dot(row, row, call.dim));
+        const double inverse = 1 / sqrt(canonical_warp_dot(row, row, call.dim));
         if (threadIdx.x % kWarp != 0) continue;
         space.inverse_norms[i] = inverse;
         if (inverse > 0 && is_finite(inverse)) continue;
@@ -127,7 +127,7 @@ __device__ inline void update_values(const MmrCall& call, std::int64_t query, st
     const float* chosen_row = embeddings + chosen * call.dim;
     for (std::int64_t i = threadIdx.x / kWarp; i < call.n; i += MmrPolicy::kWarps) {
         if (space.selected[i] != 0) continue;
-        const double product = canonical_dot(embeddings + i * call.dim, chosen_row, call.dim);
+        const double product = canonical_warp_dot(embeddings + i * call.dim, chosen_row, call.dim);
         if (threadIdx.x % kWarp != 0) continue;
         const double cosine = product * space.inverse_norms[i] * space.inverse_norms[chosen];
         space.redundancy[i] = Larger{}(space.redundancy[i], cosine);
