@@ -18,6 +18,14 @@ Keys = tuple[ArrayTuple | None, ArrayTuple | None]  # neutral_centres, query_ids
 
 emulated: bool
 
+def anchor_scores(
+    anchors: ArrayTuple,
+    axes: ArrayTuple,
+    normalize: bool,
+    scores: ArrayTuple,
+    fault: ArrayTuple,
+    stream: int,
+) -> None: ...
 def biasdef_select(
     similarities: ArrayTuple,
     scores: ArrayTuple,
@@ -83,6 +91,39 @@ def cosine_topk_workspace_bytes(
 def device_status() -> tuple[int, str]: ...
 def inverse_norms(
     rows: ArrayTuple, result: ArrayTuple, fault: ArrayTuple, stream: int, argument: int = 0
+) -> None: ...
+def mmr(
+    similarities: ArrayTuple,
+    embeddings: ArrayTuple,
+    k: int,
+    relevance_weight: float,
+    indices: ArrayTuple,
+    workspace: ArrayTuple,
+    fault: ArrayTuple,
+    stream: int,
+) -> None: ...
+def mmr_workspace_bytes(n_queries: int, n: int) -> int: ...
+def polarization_axis(
+    anchors: ArrayTuple,
+    stances: ArrayTuple | None,
+    normalize: bool,
+    axes: ArrayTuple,
+    explained_variance_ratio: ArrayTuple,
+    relative_gap: ArrayTuple,
+    workspace: ArrayTuple,
+    fault: ArrayTuple,
+    stream: int,
+) -> None: ...
+def polarization_axis_workspace_bytes(n_topics: int, n_anchors: int, dim: int) -> int: ...
+def polarization_scores(
+    rows: ArrayTuple,
+    axes: ArrayTuple,
+    indices: ArrayTuple | None,
+    axis_of_query: ArrayTuple | None,
+    normalize: bool,
+    scores: ArrayTuple,
+    fault: ArrayTuple,
+    stream: int,
 ) -> None: ...
 def prepare_passages(
     passages: ArrayTuple, inverse_norms: ArrayTuple, storage: str, codes: Arrays, stream: int
