@@ -21,6 +21,7 @@ from epibias.index.policy import Policy
 from epibias.index.rows import Row
 from epibias.index.version_files import VersionFiles
 
+ROWS_AT_ONCE = 4096
 PAGES_NAMED = 1000  # in one line of the write log; of more, the version itself has the list
 
 
@@ -160,17 +161,21 @@ def plan_changes(
 
 def batches(
     plan: Plan, parent: VersionFiles | None, embeddings: Float32Array
-) -> Iterator[tuple[list[Row], Float32Array]]:
+) -> Iterator[tuple[Any, Float32Array]]:
     """Yield the successor's rows: what stays, in its order, then what is new."""
     if parent is not None:
-        for first, rows in parent.rows.groups():
-            kept = plan.kept[first : first + len(rows)]
-            some = [row for row, stays in zip(rows, kept.tolist(), strict=True) if stays]
-            if some:
-                vectors = parent.vectors[first : first + len(rows)][kept]
-                yield some, np.ascontiguousarray(vectors)
-    if plan.added:
-        yield list(plan.added), embeddings
+        first = 0
+        for table in parent.rows.groups():
+            kept = plan.kept[first : first + len(table)]
+            vectors = parent.vectors[first : first + len(table)]
+            first += len(table)
+            if kept.all():
+                yield table, vectors
+            elif kept.any():
+                yield table.filter(kept), np.ascontiguousarray(vectors[kept])
+    for start in range(0, len(plan.added), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        yield list(plan.added[part]), embeddings[part]
 
 
 class _Parent:

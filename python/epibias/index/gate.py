@@ -301,6 +301,8 @@ def _review(
     challenges: Challenges,
 ) -> list[ReviewEntry]:
     entries = []
+    gone = {name for one in drifts.values() for name in (*one.left, *one.raw_left)}
+    old_rows = dict(zip(gone, trusted.files.rows.find_lineages(list(gone)).tolist(), strict=True))
     for answer in answers:
         drift = drifts.get(answer.query.id)
         if drift is None:
@@ -314,8 +316,8 @@ def _review(
                 row = int(found.rows[place])
                 entry = _entry(answer, "came", kind, lineage, staged, row, pages, challenges)
                 entries.append(entry)
-            rows = trusted.files.rows.find_lineages(left)
-            for lineage, row in zip(left, rows.tolist(), strict=True):
+            for lineage in left:
+                row = old_rows[lineage]
                 entry = _entry(answer, "left", kind, lineage, trusted, row, pages, challenges)
                 entries.append(entry)
     return entries

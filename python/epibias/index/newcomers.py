@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epibias import kernels
 from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.data_sets import GoldenQuery
 from epibias.index.reader import Found, IndexReader
@@ -59,13 +60,10 @@ class PageScores:
 
 def new_rows(trusted: VersionRows, staged: VersionRows) -> Int64Array:
     """Rows of a staged version that the trusted one does not have, exactly as they are."""
-    import pyarrow
     import pyarrow.compute
 
-    known = pyarrow.array(trusted.content_hashes(), pyarrow.string())
-    hashes = pyarrow.array(staged.content_hashes(), pyarrow.string())
-    there = pyarrow.compute.is_in(hashes, value_set=known).to_numpy(zero_copy_only=False)
-    return np.flatnonzero(~there)
+    known, hashes = trusted.content_hashes(), staged.content_hashes()
+    return np.flatnonzero(~pyarrow.compute.is_in(hashes, value_set=known).to_numpy())
 
 
 def conformal_p(score: float, others: Float64Array) -> float:
@@ -148,8 +146,9 @@ class Challenges:
         return axis.score(np.ascontiguousarray(reader.files.vectors[rows]))
 
     def _score(self, reader: IndexReader, rows: Int64Array, *, own_pool: bool) -> PageScores:
-        vectors = np.ascontiguousarray(reader.files.vectors[rows])
-        margins = (_unit(vectors) @ self._embeddings.T).astype(np.float64) - self._best
+        vectors = _rows_of(reader.files.vectors, rows)
+        inverse = kernels.inverse_norms(vectors)
+        margins = (vectors @ self._embeddings.T) * inverse[:, None] - self._best
         shifted = np.argmax(margins, axis=1)
         shift = self._shifts(vectors, rows, shifted, own_pool=own_pool)
         margins[self._has_authority(reader, rows)] = -np.inf
@@ -199,7 +198,14 @@ class Challenges:
         return shifts
 
 
+def _rows_of(vectors: Float32Array, rows: Int64Array) -> Float32Array:
+    """Give some rows; a run of neighbours is read where it lies."""
+    first, last = int(rows[0]), int(rows[-1]) + 1
+    if last - first == len(rows):
+        return vectors[first:last]
+    return np.ascontiguousarray(vectors[rows])
+
+
 def _unit(vectors: Float32Array) -> Float32Array:
-    norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
-    unit: Float32Array = (vectors / norms).astype(np.float32)
+    unit: Float32Array = (vectors * kernels.inverse_norms(vectors)[:, None]).astype(np.float32)
     return unit

@@ -89,6 +89,7 @@ class IndexReader:
             np.ones(n_passages, np.bool_) if everything else files.rows.visible_to(tenant)
         )
         self._elevated = self._rows_elevated(elevations)
+        self._eligible: dict[str, NDArray[np.bool_]] = {}
         self._whole: CosineIndex | None = None
         self._parts: dict[str | None, tuple[Int64Array, CosineIndex | None]] = {}
 
@@ -159,9 +160,11 @@ class IndexReader:
         """Which passages may be selected for a topic, bool [n_passages]."""
         if topic is None:
             return self.visible
-        allowed = self.files.rows.rows_of_sources(self.policy.topic(topic).sources)
-        allowed[list(self._elevated.get(topic, {}))] = True
-        return allowed & self.visible
+        if topic not in self._eligible:
+            allowed = self.files.rows.rows_of_sources(self.policy.topic(topic).sources)
+            allowed[list(self._elevated.get(topic, {}))] = True
+            self._eligible[topic] = allowed & self.visible
+        return self._eligible[topic]
 
     def tiers(self, rows: Int64Array, topic: str | None) -> NDArray[np.int8]:
         """Tiers of some passages, elevated ones with what they were elevated to."""

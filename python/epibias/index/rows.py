@@ -105,30 +105,44 @@ class RowWriter:
         self._writer = pyarrow.parquet.ParquetWriter(
             file, _schema(), use_dictionary=["source", "author", "account", "tenant"]
         )
-        self._waiting: list[dict[str, Any]] = []
+        self._waiting: list[Any] = []
+        self._n_waiting = 0
 
     def write(self, rows: Sequence[Row]) -> list[str]:
         """Add rows after those written before; returns their hashes."""
-        hashes = []
-        for row in rows:
-            values = row.values()
-            hashes.append(_content_hash(values))
-            self._waiting.append({**values, "content_sha256": hashes[-1]})
-            if len(self._waiting) == ROWS_PER_GROUP:
-                self._flush()
-        return hashes
-
-    def _flush(self) -> None:
         import pyarrow
 
-        table = pyarrow.Table.from_pylist(self._waiting, schema=_schema())
-        self._writer.write_table(table, row_group_size=ROWS_PER_GROUP)
-        self._waiting = []
+        values = [row.values() for row in rows]
+        hashes = [_content_hash(one) for one in values]
+        for one, digest in zip(values, hashes, strict=True):
+            one["content_sha256"] = digest
+        self._add(pyarrow.Table.from_pylist(values, schema=_schema()))
+        return hashes
+
+    def copy(self, table: Any) -> list[str]:  # noqa: ANN401  an Arrow table
+        """Add rows of another version as they are; returns the hashes that they came with."""
+        self._add(table.select(_schema().names).cast(_schema()))
+        return list(table.column("content_sha256").to_pylist())
+
+    def _add(self, table: Any) -> None:  # noqa: ANN401
+        """Write whole groups, so that a row's group follows from its number."""
+        import pyarrow
+
+        self._waiting.append(table)
+        self._n_waiting += len(table)
+        whole = self._n_waiting - self._n_waiting % ROWS_PER_GROUP
+        if whole:
+            joined = pyarrow.concat_tables(self._waiting)
+            self._writer.write_table(joined.slice(0, whole), row_group_size=ROWS_PER_GROUP)
+            self._waiting = [joined.slice(whole)]
+            self._n_waiting -= whole
 
     def finish(self) -> None:
         """Write the last group and the footer."""
-        if self._waiting:
-            self._flush()
+        import pyarrow
+
+        if self._n_waiting:
+            self._writer.write_table(pyarrow.concat_tables(self._waiting))
         self.close()
 
     def close(self) -> None:
@@ -217,8 +231,8 @@ class VersionRows:
         return frozenset(self._lineages.to_pylist())
 
     def times(self) -> list[str | None]:
-        """Give the times of all passages."""
-        return list(self._times.to_pylist())
+        """Give the times of all passages, each once."""
+        return list(self._times.unique().to_pylist())
 
     def find(self, ids: Sequence[str]) -> Int64Array:
         """Rows of some ids; -1 for one that is not there."""
@@ -274,20 +288,15 @@ class VersionRows:
                 found.update(zip(inside.tolist(), map(_row, part.to_pylist()), strict=True))
         return [found[int(row)] for row in wanted]
 
-    def content_hashes(self) -> list[str]:
-        """Hash of every row, in order."""
+    def content_hashes(self) -> Any:  # noqa: ANN401  an Arrow column
+        """Give the hash of every row, in order."""
         import pyarrow.parquet
 
-        table = pyarrow.parquet.read_table(self._path, columns=["content_sha256"])
-        return list(table.column(0).to_pylist())
+        return pyarrow.parquet.read_table(self._path, columns=["content_sha256"]).column(0)
 
-    def groups(self) -> Iterator[tuple[int, list[Row]]]:
-        """Yield the first row and the rows of one group after the other."""
-        first = 0
-        for table in _groups(self._path):
-            rows = [_row(values) for values in table.to_pylist()]
-            yield first, rows
-            first += len(rows)
+    def groups(self) -> Iterator[Any]:
+        """Yield one group of rows after the other, as Arrow tables for `RowWriter.copy`."""
+        yield from _groups(self._path)
 
 
 def _row(values: dict[str, Any]) -> Row:

@@ -95,7 +95,7 @@ def version_id(ordinal: int, manifest_sha256: str) -> str:
 
 
 def write_version(
-    versions: Path, manifest: Manifest, batches: Iterable[tuple[list[Row], Float32Array]]
+    versions: Path, manifest: Manifest, batches: Iterable[tuple[Any, Float32Array]]
 ) -> tuple[str, str, Manifest]:
     """Write a version whole, or not at all.
 
@@ -105,8 +105,8 @@ def write_version(
         Folder of all versions.
     manifest : Manifest
         With the number of passages that will come; content and files are filled in.
-    batches : iterable of (list of Row, float32 [n, dim])
-        The passages in order; some thousand at a time keep memory small.
+    batches : iterable of (list of Row or Arrow table, float32 [n, dim])
+        The passages in order, some thousand at a time; a table is copied from another version.
 
     Returns
     -------
@@ -138,7 +138,7 @@ def write_version(
 
 
 def _write_parts(
-    folder: Path, manifest: Manifest, batches: Iterable[tuple[list[Row], Float32Array]]
+    folder: Path, manifest: Manifest, batches: Iterable[tuple[Any, Float32Array]]
 ) -> tuple[str, dict[str, dict[str, Any]]]:
     content = hashlib.sha256()
     shape = (manifest.n_passages, manifest.dim)
@@ -151,9 +151,11 @@ def _write_parts(
         header = {"descr": "<f4", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(vector_file, header)
         for rows, vectors in batches:
-            _check_vectors(rows, vectors, manifest.dim)
+            if isinstance(rows, list):  # a table's were checked when its version was written
+                _check_vectors(rows, vectors, manifest.dim)
             vector_file.write(np.ascontiguousarray(vectors, "<f4").data.cast("B"))
-            content.update("".join(row_writer.write(rows)).encode())
+            add = row_writer.write if isinstance(rows, list) else row_writer.copy
+            content.update("".join(add(rows)).encode())
             n_written += len(rows)
     _validate.same_length("passages", n_written, "announced", manifest.n_passages)
     files = {
