@@ -153,3 +153,59 @@ def test_elevate_delete_and_retire(store):
     proof = json.loads(out)
     assert (proof["n_passages"], len(proof["destroyed"]), len(proof["remaining"])) == (59, 2, 1)
     assert store("rollback", "s", "--to", "1", *why)[0] == 2
+
+
+def test_a_review_page_has_the_texts_escaped_and_is_private(store, tmp_path):
+    text = (
+        "recover a locked account, recover it <script>alert(1)</script> how to recover a locked one"
+    )
+    write(tmp_path / "bad.jsonl", [{"id": "x", "text": text, "source": "wiki", "account": "eve"}])
+    store("stage", "s", "bad.jsonl", "--by", "ops", "--reason", "r")
+    assert store("promote", "s", "2", "--by", "ops", "--reason", "r")[0] == 1
+    assert store("review", "s", "2", "--html", "review.html")[0] == 0
+    page = (tmp_path / "review.html").read_text()
+    assert "&lt;script&gt;alert(1)" in page
+    assert "<script" not in page
+    assert "waits for Trust" in page
+    assert "http" not in page
+    assert (tmp_path / "review.html").stat().st_mode & 0o777 == 0o600
+    assert store("review", "s", "1", "--html", "no.html")[0] == 2
+
+
+def test_the_suite_attacks_a_copy_and_leaves_the_store_as_it_is(store, tmp_path):
+    before = {p: p.read_bytes() for p in (tmp_path / "s").rglob("*") if p.is_file()}
+    code, out, _ = store("verify", "s", "--json")
+    checks = {one["name"]: one for one in json.loads(out)}
+    assert list(checks) == [
+        "attack: natural",
+        "attack: verbatim",
+        "attack: burst",
+        "legitimate edits",
+        "drill",
+        "integrity",
+    ]
+    assert code == 0, out
+    after = {p: p.read_bytes() for p in (tmp_path / "s").rglob("*") if p.is_file()}
+    changed = {p.name for p in before | after if before.get(p) != after.get(p)}
+    assert changed <= {"catalogue.sqlite-shm", "catalogue.sqlite-wal", "catalogue.sqlite"}
+
+
+def test_the_suite_refuses_a_store_that_somebody_reads(store, tmp_path):
+    from epibias.errors import InputError
+    from epibias.index import IndexStore
+    from epibias.index.suite import run_suite
+
+    with pytest.raises(InputError, match="attacks never run on a production pointer"):
+        run_suite(IndexStore(tmp_path / "s", FakeEncoder()))
+
+
+def test_the_suite_notices_a_gate_that_sees_nothing(store, tmp_path, monkeypatch):
+    from epibias.index import signals
+
+    monkeypatch.setattr(signals, "SHARE_COPIED", 2.0)
+    weak = POLICY + b"\n[gate]\nfalse_alarm_rate = 1e-9\nburst_rate = 1e-9\nnear_duplicate = 1.0\n"
+    (tmp_path / "weak.toml").write_bytes(weak)
+    assert store("policy", "s", "weak.toml", "--by", "ops")[0] == 0
+    code, out, _ = store("verify", "s", "--json")
+    assert code == 1
+    assert not json.loads(out)[0]["passed"]

@@ -1,13 +1,14 @@
 """`epibias index …`: the governed index, joined from its commands.
 
-`index_write` brings pages in and out, `index_promote` moves the pointer, `index_read` looks.
+`index_write` brings pages in and out, `index_promote` moves the pointer, `index_read` looks,
+`index_verify` attacks a copy.
 """
 
 from __future__ import annotations
 
 import typer
 
-from epibias.cli import index_promote, index_read, index_write
+from epibias.cli import index_promote, index_read, index_verify, index_write
 
 index = typer.Typer(
     name="index",
@@ -38,4 +39,5 @@ index.command("diff")(index_read.diff)
 index.command("investigate")(index_read.trace)
 index.command("log")(index_read.log)
 index.command("integrity")(index_read.integrity)
-index.command("replay")(index_read.replay_case)
+index.command("verify")(index_verify.verify)
+index.command("replay")(index_verify.replay_case)

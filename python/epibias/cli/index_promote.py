@@ -62,11 +62,17 @@ def promote(
 def review(
     store: str = STORE,
     version: str = VERSION,
+    html: str | None = typer.Option(None, help="Also write a page with the texts to this file."),
     encoder: str = options.ENCODER,
     as_json: bool = JSON,
 ) -> None:
     """Show a held promotion: what left, what came, from whom, when, similarity, PS, p-value."""
-    hold = open_store(store, encoder).held(version)
+    opened = open_store(store, encoder)
+    hold = opened.held(version)
+    if html is not None:
+        from epibias.index.review_page import write_review_page
+
+        write_review_page(opened, version, html)
     if as_json:
         report = json.loads(hold.report.to_json())
         about = {"state": hold.state, "accepted": dict(hold.accepted), "waiting": hold.waiting}

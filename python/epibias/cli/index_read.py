@@ -1,11 +1,9 @@
-"""Commands that look into a governed index and change nothing, and the case replayed."""
+"""Commands that look into a governed index and change nothing."""
 
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import asdict
-from pathlib import Path
 
 import typer
 
@@ -17,7 +15,6 @@ from epibias.cli.index_store import (
     STORE,
     TENANT,
     VERSION,
-    LazyEncoder,
     open_store,
     show,
     show_table,
@@ -198,22 +195,4 @@ def integrity(
     ]
     show({**asdict(found), "head": f"{last[0]}:{last[1]}"}, lines, as_json=as_json)
     if found.problems:
-        raise typer.Exit(1)
-
-
-@guarded
-def replay_case(
-    out: str | None = typer.Option(None, help="Keep the store in this folder."),
-    encoder: str = options.ENCODER,
-    as_json: bool = JSON,
-) -> None:
-    """Replay the case of a poisoned sign-in page on the shipped wiki; exit 1 if a step fails."""
-    from epibias.index.opswiki_case import replay
-
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made) / "store" if out is None else Path(out)
-        steps = replay(folder, LazyEncoder(encoder))
-    lines = [f"{'ok ' if one.passed else 'NOT'}  {one.name}: {one.text}" for one in steps]
-    show([asdict(one) for one in steps], lines, as_json=as_json)
-    if not all(one.passed for one in steps):
         raise typer.Exit(1)

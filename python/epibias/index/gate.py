@@ -27,6 +27,7 @@ from epibias.polarization import PolarizationAxis
 
 POOL_FACTOR = 4
 LOW_TIER = 2  # from which a page counts as of low tier
+RISE_OF_AN_EDIT = 0.02  # in similarity; honest edits of a sentence stay within it
 COPIES_LOOKED_AT = 6  # nearest passages of a new page
 
 
@@ -172,12 +173,18 @@ def _new_pages(
     everyone = np.arange(len(trusted.files.rows))
     reference = challenges.score(trusted, everyone, own_pool=True)
     tiers = trusted.files.rows.tiers
+    before = trusted.files.rows.find_lineages(staged.files.rows.lineages(rows)).tolist()
     p_challenge, p_shift = {}, {}
-    for place, row in enumerate(rows.tolist()):
+    for place, (row, old) in enumerate(zip(rows.tolist(), before, strict=True)):
         # Like with like: pages of controlled sources say nothing about those of open ones.
-        low = tiers >= min(int(staged.files.rows.tiers[row]), LOW_TIER)
-        p_challenge[row] = conformal_p(scores.challenge[place], reference.challenge[low])
-        p_shift[row] = conformal_p(scores.shift[place], reference.shift[low])
+        tier = int(staged.files.rows.tiers[row])
+        alike = (tiers >= LOW_TIER) == (tier >= LOW_TIER)
+        p_challenge[row] = conformal_p(scores.challenge[place], reference.challenge[alike])
+        if tier < LOW_TIER and old >= 0:
+            # A controlled page that competed before may be edited, if it does not compete more.
+            risen = scores.challenge[place] > reference.challenge[old] + RISE_OF_AN_EDIT
+            p_challenge[row] = p_challenge[row] if risen else float("nan")
+        p_shift[row] = conformal_p(scores.shift[place], reference.shift[alike])
     return NewPages(rows, p_challenge, p_shift, scores, len(new))
 
 

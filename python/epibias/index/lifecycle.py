@@ -141,7 +141,7 @@ def delete_source(store: IndexStore, source: str, *, by: str, reason: str) -> De
         }
         with store.catalogue.database.writing() as connection:
             line = store.catalogue.log(connection, "source deleted", proof)
-        store._files = None
+        store.forget_files()
         return Deletion(
             source,
             current.id,

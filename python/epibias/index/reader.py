@@ -232,7 +232,8 @@ class IndexReader:
             if len(rows) == len(vectors):
                 index = self._all()
             elif len(rows) * vectors.shape[1] * 4 <= MOST_BYTES_COPIED:
-                index = CosineIndex(np.ascontiguousarray(vectors[rows]))
+                # Codes would take longer to make than the few searches of a check.
+                index = CosineIndex(np.ascontiguousarray(vectors[rows]), scan="float32")
             else:
                 index = None
             self._parts[topic] = rows, index

@@ -37,6 +37,8 @@ from epibias.index.records import ACCEPTED, OPEN, Hold, Records
 from epibias.index.version_files import VersionFiles
 from epibias.index.versions import VersionStore
 
+READERS_KEPT = 8
+
 
 class IndexStore:
     """A governed index in a folder.
@@ -70,6 +72,7 @@ class IndexStore:
         self.golden = GoldenQueries(self.catalogue)
         self.retrievals = AuditLog(Database(Path(folder) / "retrievals.sqlite"), "retrievals")
         self._files: VersionFiles | None = None
+        self._readers: dict[tuple[Any, ...], IndexReader] = {}
         self._policy: tuple[str, Policy] | None = None
         self.axes_cached: Any = None
 
@@ -249,7 +252,16 @@ class IndexStore:
 
     def reader(self, *, tenant: str | None = None, everything: bool = False) -> IndexReader:
         """Open the current version for reading, checked whole the first time it is met."""
-        return self._reader(self.current_files(), tenant=tenant, everything=everything)
+        files, policy = self.current_files(), self.policy
+        elevations = self.records.elevations()
+        key = (files.id, tenant, everything, elevations)
+        known = self._readers.get(key)
+        # A reader holds norms of all passages, and copies of the parts that answer a topic.
+        if known is None or known.policy is not policy:
+            if len(self._readers) >= READERS_KEPT:
+                self._readers.clear()
+            known = self._readers[key] = self._reader(files, tenant=tenant, everything=everything)
+        return known
 
     def current_files(self) -> VersionFiles:
         """Files of the current version; opened once, and again when the pointer has moved."""
@@ -260,6 +272,11 @@ class IndexStore:
             self._files = self.versions.open_current()
         assert self._files is not None  # noqa: S101  for mypy: a pointer never goes away
         return self._files
+
+    def forget_files(self) -> None:
+        """Let go of the files that are open, so that what was destroyed is gone from the disk."""
+        self._files = None
+        self._readers.clear()
 
     def read_version(
         self, version: str, *, tenant: str | None = None, everything: bool = False
