@@ -6,11 +6,13 @@ of kernels. A run without the emulated module fails, in the fixture and in a tes
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
 import subprocess
 import sys
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -275,6 +277,24 @@ def test_a_fault_waits_for_check_and_the_results_are_no_numbers(name, torch, emu
         expected.got,
     )
     assert error.where == ", ".join(filter(None, (expected.where, name)))
+
+
+@pytest.mark.parametrize("name", [*STAGES, "biasdef_select_vectors"])
+def test_what_waits_for_check_does_not_hold_the_callers_arrays(name, torch, emulated_device):
+    if name in STAGES:
+        function, arguments, keywords = stage_calls()[name]
+    else:
+        _, arguments, keywords = stage_calls()["rank_candidates"]
+        function, keywords = kernels_select.biasdef_select_vectors, dict(keywords)
+        keywords["parameters"] = vars(eb.BiasDef(k=2))
+    given = to_framework(arguments, torch.tensor)
+    held = [weakref.ref(array) for array in given if isinstance(array, torch.Tensor)]
+    assert held
+    function(*given, **keywords)
+    del given
+    gc.collect()
+    assert not [ref for ref in held if ref() is not None]
+    assert device.check() == 1
 
 
 @pytest.mark.parametrize("name", STAGES)

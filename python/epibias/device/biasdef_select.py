@@ -291,11 +291,13 @@ def _explanations(
 
 
 def _row_fault(rows: Rows, views: tuple[Any, ...]) -> Explanation:
-    n_axes = views[5][1][0]
-    return lambda fault: _explain_row(fault, rows, n_axes)
+    # Of the arrays only what the words need: what explains a fault waits for it, and must not hold
+    # the caller's memory meanwhile.
+    n_axes, own_rows, normalize = views[5][1][0], rows.ps_embeddings is not None, rows.normalize
+    return lambda fault: _explain_row(fault, n_axes, own_rows, normalize)
 
 
-def _explain_row(fault: Fault, rows: Rows, n_axes: int) -> InputError:
+def _explain_row(fault: Fault, n_axes: int, own_rows: bool, normalize: bool) -> InputError:
     """Explain argument kRankFault: row 8 query + step, in the last step column 4 row + kind."""
     query, step = divmod(fault.row, 8)
     steps: tuple[Callable[[], InputError], ...] = (
@@ -310,19 +312,18 @@ def _explain_row(fault: Fault, rows: Rows, n_axes: int) -> InputError:
             f"row {query}",
         ),
         lambda: InputError("axes", "finite rows", f"NaN or Inf in row {int(fault.value)}"),
-        lambda: _explain_candidate(fault, rows, query),
+        lambda: _explain_candidate(fault, query, own_rows, normalize),
     )
     return steps[step]()
 
 
-def _explain_candidate(fault: Fault, rows: Rows, query: int) -> InputError:
+def _explain_candidate(fault: Fault, query: int, own_rows: bool, normalize: bool) -> InputError:
     row, kind = divmod(fault.column, 4)
-    own_rows = rows.ps_embeddings is not None
     place = f"query {query}, row {row}"
     if kind == 2:
         argument = "ps_embeddings" if own_rows else "candidate_embeddings"
         return InputError(argument, "rows whose score float32 holds", f"{fault.value:.9g}", place)
-    if kind == 1 and not rows.normalize:
+    if kind == 1 and not normalize:
         column, which = divmod(int(fault.value), 4)
         got = ("nan", "inf", "-inf")[which]
         return InputError("ps_embeddings", "finite values", got, f"{place}, column {column}")
