@@ -241,7 +241,8 @@ def using(*, stream: int, empty: Allocator) -> Iterator[None]:
     empty : callable
         Called with a shape and a dtype by numpy's name ("float32"); gives an array on the device
         of the arguments, C-contiguous, that speaks DLPack and may be written to, at a multiple of
-        256 bytes, as CUDA's allocators give it.
+        256 bytes, as CUDA's allocators give it. Workspace is let go while kernels still use it:
+        memory that comes back must serve nothing but what follows on this stream.
 
     Examples
     --------
