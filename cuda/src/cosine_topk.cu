@@ -100,6 +100,9 @@ void launch_merge(const SearchState& state, const PassageState& passages, const 
     if (state.n_kept == 64) launch_register_merge<2>(state, source, stream);
     if (state.n_kept == 128) launch_register_merge<4>(state, source, stream);
     if (state.n_kept == 256) launch_register_merge<8>(state, source, stream);
+    // Too many rows for the buffer can only survive of a round that has more.
+    const bool fits = source.rows.n_rows <= state.capacity;
+    if (fits && state.n_kept <= kMostInRegisters) return;
     if (state.n_kept <= 1024) return launch_shared_merge<1024>(state, passages, source, stream);
     launch_shared_merge<4096>(state, passages, source, stream);
 }
@@ -109,9 +112,9 @@ void finish_round(const SearchState& state, const PassageState& passages, const 
                   Stream stream) {
     using Policy = CosinePolicy;
     const std::int64_t most = std::min<std::int64_t>(state.capacity, source.rows.n_rows);
-    const std::int64_t slices =
-        std::clamp<std::int64_t>(Policy::kRescoreBlocks / state.n_queries, 1,
-                                 std::min(Policy::kMostRescoreSlices, (most + 3) / 4));
+    const std::int64_t slices = std::clamp<std::int64_t>(
+        Policy::kRescoreBlocks / state.n_queries, 1,
+        std::min(Policy::kMostRescoreSlices, most / Policy::kRowsPerSlice + 1));
     EPIBIAS_LAUNCH(rescore_survivors,
                    dim3(static_cast<unsigned>(state.n_queries), static_cast<unsigned>(slices)),
                    dim3(128), 0, stream, state, passages, source);

@@ -23,9 +23,11 @@ struct CosinePolicy {
     // Of the capacity, what rows in random order are expected to fill in a round.
     static constexpr std::int64_t kFillFloat = 4;
     static constexpr std::int64_t kFillInt8 = 16;
-    // Blocks of 4 warps that re-score, for few queries: 132 SMs, some blocks each.
+    // Blocks of 4 warps that re-score, for few queries: 132 SMs, some blocks each; a warp has up to
+    // 8 rows, so that its start is not all it does.
     static constexpr std::int64_t kRescoreBlocks = 1024;
     static constexpr std::int64_t kMostRescoreSlices = 64;
+    static constexpr std::int64_t kRowsPerSlice = 4 * 8;
 };
 
 struct CosinePlan {
@@ -38,8 +40,11 @@ struct CosinePlan {
     std::size_t bytes = 0;
 };
 
-// Queries are padded to whole tiles; 128 is the widest.
-inline constexpr std::int64_t kQueryPadding = 128;
+// Queries are padded to whole tiles of what launch_scan chooses: 8, 64 or 128 wide.
+[[nodiscard]] inline std::int64_t padded_queries(std::int64_t n_queries) {
+    const std::int64_t width = n_queries <= 8 ? 8 : n_queries <= 64 ? 64 : 128;
+    return (n_queries + width - 1) / width * width;
+}
 
 [[nodiscard]] inline std::int64_t words_of(std::int64_t dim, CosineStorage storage) {
     const std::int64_t bytes = storage == CosineStorage::kFloat32 ? 4 * dim
@@ -66,7 +71,7 @@ inline constexpr std::int64_t kQueryPadding = 128;
             : std::max<std::int64_t>(1, plan.capacity / (fill * std::max<std::int64_t>(k, 1)));
     plan.n_kept = static_cast<std::int64_t>(
         std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(k, 32))));
-    plan.n_padded = (n_queries + kQueryPadding - 1) / kQueryPadding * kQueryPadding;
+    plan.n_padded = padded_queries(n_queries);
     plan.query_words = words_of(dim, storage);
     return plan;
 }

@@ -21,7 +21,7 @@
 // Complexity: n_queries * n_passages * dim multiply-adds of the storage, and in random order about
 //   capacity / 4 canonical dots a query and round; at worst every pair is re-scored, by one block a
 //   query. Memory: cosine_topk_workspace_bytes, about 8 * (capacity + k) + row bytes a query, where
-//   capacity = max(4096, 4 k). Never queries x passages.
+//   capacity = max(4096, 8 k). Never queries x passages.
 // Launchers allocate nothing and do not synchronise. Corpora larger than the device:
 //   cosine_topk_streamed.hpp.
 // Not here: wgmma and TMA variants for sm_90a, which host emulation could not prove.
