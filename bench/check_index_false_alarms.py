@@ -33,7 +33,7 @@ def left_out(wiki: OpsWiki, encoder: Any, folder: Path) -> dict[str, GateReport]
         others = Corpus(one for n, one in enumerate(wiki.pages) if n != row)
         rest = OpsWiki(others, wiki.sources, wiki.golden_queries, (), ())
         store = opswiki_store(folder / str(row), encoder, rest)
-        found[page.id] = checked(store, [Addition(page)])
+        found[page.id] = checked(store, [Addition(page, account=page.author)])
     return found
 
 
@@ -51,12 +51,14 @@ def main() -> int:
     encoder = SentenceTransformerEncoder(ENCODER, progress=False)
     attacked: dict[str, dict[str, Addition]] = {}
     for one in wiki.poison:
-        attacked.setdefault(one.target_query_id, {})[one.kind] = Addition(one.passage)
+        attacked.setdefault(one.target_query_id, {})[one.kind] = Addition(
+            one.passage, account=one.passage.author
+        )
     with tempfile.TemporaryDirectory() as made:
         reports = left_out(wiki, encoder, Path(made))
         store = opswiki_store(Path(made) / "whole", encoder, wiki)
         updates = [
-            checked(store, [Addition(one.passage, replaces=one.replaces)]).fired
+            checked(store, [Addition(one.passage, one.replaces, one.passage.author)]).fired
             for one in wiki.legitimate_updates
         ]
         attacks: Counter[str] = Counter()

@@ -42,6 +42,7 @@ def store(run, tmp_path):
             "text": one.passage.text,
             "source": one.passage.source,
             "author": one.passage.author,
+            "account": one.account,
             "time": one.passage.time,
         }
         for one in first_pages()

@@ -58,7 +58,9 @@ def selected(store, version):
 def test_every_attack_is_held_and_none_is_selected(store, kind):
     for query, pages in PAGES.items():
         passages = [pages[one] for one in KINDS[kind]]
-        version = store.stage([Addition(one) for one in passages], by="ingest", reason="crawl")
+        version = store.stage(
+            [Addition(one, account=one.author) for one in passages], by="ingest", reason="crawl"
+        )
         report = store.check(version.id)
         assert query in {finding.query for finding in report.findings}, query
         assert not selected(store, version.id) & {one.id for one in passages}
@@ -69,7 +71,7 @@ def test_every_attack_is_held_and_none_is_selected(store, kind):
 def test_at_most_one_legitimate_update_of_ten_is_held(store):
     held = []
     for update in WIKI.legitimate_updates:
-        addition = Addition(update.passage, replaces=update.replaces)
+        addition = Addition(update.passage, update.replaces, update.passage.author)
         version = store.stage([addition], by="owner", reason="revised")
         report = store.check(version.id)
         assert report.n_new == 1

@@ -139,6 +139,14 @@ def test_an_owner_elevates_a_page_as_it_is(tmp_path):
     assert [line.body["by"] for line in store.catalogue.writes.lines(["elevate"])] == ["Trust"]
 
 
+def test_a_tier_is_what_the_policy_says_now(tmp_path):
+    store = make_store(tmp_path / "store", golden=False)
+    row = int(store.reader().files.rows.find(["w1"])[0])
+    assert store.reader().all_tiers[row] == 3
+    store.set_policy(POLICY.replace(b"tier = 3", b"tier = 2"), by="ops")
+    assert store.reader().all_tiers[row] == 2
+
+
 def test_a_query_finds_its_topic_by_keyword_by_golden_query_or_by_its_caller(store):
     policy = store.policy
     golden = FakeEncoder().encode([query.text for query in QUERIES])

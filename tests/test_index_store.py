@@ -11,8 +11,9 @@ import stat
 import numpy as np
 import pytest
 
+from epibias import Passage
 from epibias.errors import InputError
-from epibias.index import IndexStore
+from epibias.index import Addition, IndexStore
 from epibias.index.diff import diff_versions
 from epibias.index.integrity import check_store
 from epibias.index.lifecycle import delete_source, retire
@@ -78,6 +79,12 @@ def test_what_the_policy_does_not_admit_is_refused_by_name(store, addition, mess
     with pytest.raises(InputError, match=re.escape(message)):
         store.stage([addition], by="ops", reason="r")
     assert [one.state for one in store.catalogue.versions()] == ["trusted"]
+
+
+def test_the_name_of_an_author_opens_no_closed_source(store):
+    passage = Passage("x", "text", source="handbook", author="mo")
+    with pytest.raises(InputError, match="account: expected an account that may write to"):
+        store.stage([Addition(passage)], by="ops", reason="r")
 
 
 def test_a_new_version_of_a_page_keeps_its_lineage_and_source(store):
@@ -182,7 +189,9 @@ def test_a_deleted_source_is_gone_from_every_version_with_proof(store):
     assert reader.files.manifest.tombstones[0]["source"] == "wiki"
     assert "wiki" not in {reader.files.rows.source(row) for row in range(len(reader.files.rows))}
     for name in (first, second):
-        with pytest.raises(InputError, match="destroyed because a source was deleted"):
+        with pytest.raises(
+            InputError, match="destroyed because source 'wiki' was deleted: write log, line "
+        ):
             store.rollback(name, by="ops", reason="r")
     content = b"".join(p.read_bytes() for p in store.versions.folder.rglob("*") if p.is_file())
     assert b"a secret of the wiki" not in content

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,7 +72,22 @@ def reference_embeddings(store: IndexStore, texts: Sequence[str], role: str) -> 
 def topic_axes(
     store: IndexStore, policy: Policy
 ) -> tuple[dict[str, PolarizationAxis], tuple[str, ...]]:
-    """Axes of the topics that have pole statements; the valid ones, and notes on the others."""
+    """Axes of the topics that have pole statements; the valid ones, and notes on the others.
+
+    Fitted once for a policy and an encoder.
+    """
+    identity = json.dumps(dict(store.current_files().manifest.encoder), sort_keys=True)
+    key = store.records.setting("policy_sha256"), identity
+    known: tuple[Any, tuple[dict[str, PolarizationAxis], tuple[str, ...]]] | None
+    known = store.axes_cached
+    if known is None or known[0] != key:
+        known = store.axes_cached = key, _fitted(store, policy)
+    return known[1]
+
+
+def _fitted(
+    store: IndexStore, policy: Policy
+) -> tuple[dict[str, PolarizationAxis], tuple[str, ...]]:
     valid: dict[str, PolarizationAxis] = {}
     notes = []
     for name, topic in policy.topics.items():
@@ -104,17 +119,8 @@ def scores_of(
     nothing: list[float | None] = [None] * len(rows)
     if topic is None or len(rows) == 0:
         return nothing
-    axis = _cached_axes(store, reader).get(topic)
+    axis = topic_axes(store, reader.policy)[0].get(topic)
     if axis is None:
         return nothing
     vectors = np.ascontiguousarray(reader.files.vectors[rows])
     return [float(score) for score in axis.score(vectors)]
-
-
-def _cached_axes(store: IndexStore, reader: IndexReader) -> Mapping[str, PolarizationAxis]:
-    key = store.records.setting("policy_sha256"), reader.files.id
-    known: tuple[Any, Mapping[str, PolarizationAxis]] | None = getattr(store, "axes_cached", None)
-    if known is None or known[0] != key:
-        known = key, topic_axes(store, reader.policy)[0]
-        store.axes_cached = known
-    return known[1]

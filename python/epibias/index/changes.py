@@ -36,7 +36,8 @@ class Addition:
     replaces : str, optional
         Id of the page of which this is a new version; it may be the same id.
     account : str, optional
-        Who wrote it into the index; the author if absent.
+        Who wrote it into the index, as the service's sign-in knows it. Sources that list accounts
+        take no page without one; elsewhere the author stands for it in logs and counts.
     tenant : str, optional
         Who alone may read it.
 
@@ -225,10 +226,11 @@ def _row(addition: Addition, lineage: str | None, policy: Policy) -> Row:
         raise InputError("source", "a source of the policy", repr(passage.source), where)
     if passage.tier not in (None, rule.tier):
         raise InputError("tier", f"{rule.tier}, the source's", repr(passage.tier), where)
-    account = addition.account or passage.author
-    if rule.accounts and account not in rule.accounts:
+    # What a page says of its author is content: anybody can write it.
+    if rule.accounts and addition.account not in rule.accounts:
         expected = f"an account that may write to {passage.source!r}"
-        raise InputError("account", expected, repr(account), where)
+        raise InputError("account", expected, repr(addition.account), where)
+    account = addition.account or passage.author
     if addition.tenant is not None:
         _validate.text("tenant", addition.tenant, where)
     # With its source: the same id from elsewhere is another page.

@@ -86,7 +86,7 @@ def _visible(reader: IndexReader, rows: Int64Array) -> Int64Array:
 def _described(reader: IndexReader, found: Int64Array) -> list[Changed]:
     rows = reader.files.rows
     return [
-        Changed(name, lineage, rows.source(row), rows.account(row), int(rows.tiers[row]))
+        Changed(name, lineage, rows.source(row), rows.account(row), int(reader.all_tiers[row]))
         for name, lineage, row in zip(
             rows.ids(found), rows.lineages(found), np.asarray(found).tolist(), strict=True
         )

@@ -148,7 +148,7 @@ def low_tier_newcomers(
     for answer in answers:
         allowed = staged.eligible(answer.query.topic)
         for row in answer.raw.rows.tolist():
-            if row in news and not allowed[row] and staged.files.rows.tiers[row] >= LOW_TIER:
+            if row in news and not allowed[row] and staged.all_tiers[row] >= LOW_TIER:
                 found.rows.setdefault(answer.query.id, []).append(row)
                 account = staged.files.rows.account(row) or "nobody"
                 found.accounts.setdefault(answer.query.id, set()).add(account)
@@ -172,12 +172,12 @@ def _new_pages(
     scores = challenges.score(staged, rows, own_pool=False)
     everyone = np.arange(len(trusted.files.rows))
     reference = challenges.score(trusted, everyone, own_pool=True)
-    tiers = trusted.files.rows.tiers
+    tiers = trusted.all_tiers
     before = trusted.files.rows.find_lineages(staged.files.rows.lineages(rows)).tolist()
     p_challenge, p_shift = {}, {}
     for place, (row, old) in enumerate(zip(rows.tolist(), before, strict=True)):
         # Like with like: pages of controlled sources say nothing about those of open ones.
-        tier = int(staged.files.rows.tiers[row])
+        tier = int(staged.all_tiers[row])
         alike = (tiers >= LOW_TIER) == (tier >= LOW_TIER)
         p_challenge[row] = conformal_p(scores.challenge[place], reference.challenge[alike])
         if tier < LOW_TIER and old >= 0:
@@ -243,7 +243,7 @@ def _burst_findings(
         if query.id not in here.rows:
             continue
         outside = ~trusted.eligible(query.topic)[plain.rows]
-        before = int(np.count_nonzero(outside & (trusted.files.rows.tiers[plain.rows] >= LOW_TIER)))
+        before = int(np.count_nonzero(outside & (trusted.all_tiers[plain.rows] >= LOW_TIER)))
         accounts = here.accounts[query.id] | inputs.earlier(query.id)
         p_value = signals.burst_p(len(accounts), before, span, rule.burst_days)
         if len(accounts) >= rule.burst_accounts and p_value <= rule.burst_rate:

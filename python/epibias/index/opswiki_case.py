@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from epibias.corpus import Passage
 from epibias.data_sets import OpsWiki, load_opswiki
 from epibias.encoder import Encoder
 from epibias.errors import InputError
@@ -70,7 +71,7 @@ def opswiki_store(
     """
     wiki = wiki or load_opswiki()
     store = IndexStore.create(folder, opswiki_policy_bytes(), encoder, by="operations", clock=clock)
-    pages = [Addition(page) for page in wiki.pages]
+    pages = [Addition(page, account=page.author) for page in wiki.pages]
     version = store.stage(pages, by="operations", reason="the wiki as it is")
     store.promote(version.id, by="operations", reason="first version")
     store.golden.add(wiki.golden_queries, store.policy, by="operations")
@@ -99,7 +100,7 @@ def replay(folder: Path | str, encoder: Encoder) -> list[Step]:
     clean = store.current
     if clean is None:
         raise InputError("store", "a promoted version", "none")
-    bad = store.stage([Addition(page)], by="ingest", reason="nightly crawl of the wiki")
+    bad = store.stage([_written(page)], by="ingest", reason="nightly crawl of the wiki")
     steps = [_admitted(store, bad.id), _not_selectable(store, bad.id, query.text)]
     outcome = store.promote(bad.id, by="operations", reason="nightly update")
     steps += [_held(store, outcome.held, bad.id), _investigated(store), _rejected(store, bad.id)]
@@ -111,10 +112,14 @@ def replay(folder: Path | str, encoder: Encoder) -> list[Step]:
     return steps
 
 
+def _written(page: Passage) -> Addition:
+    return Addition(page, account=page.author)
+
+
 def _admitted(store: IndexStore, bad: str) -> Step:
     reader = store.read_version(bad, everything=True)
     row = int(reader.files.rows.find([PAGE])[0])
-    source, tier = reader.files.rows.source(row), int(reader.files.rows.tiers[row])
+    source, tier = reader.files.rows.source(row), int(reader.all_tiers[row])
     text = f"{PAGE} was admitted for general search: source {source}, tier {tier}"
     return Step("admitted", text, row >= 0, {"version": bad, "source": source, "tier": tier})
 
@@ -164,9 +169,9 @@ def _rejected(store: IndexStore, bad: str) -> Step:
     return Step("rejected", f"version {bad} is {state}", state == "rejected", {"version": bad})
 
 
-def _restored(store: IndexStore, page: Any, question: str, clean: str) -> Step:  # noqa: ANN401
+def _restored(store: IndexStore, page: Passage, question: str, clean: str) -> Step:
     """Promote the bad version on purpose, answer with it, and measure the way back."""
-    again = store.stage([Addition(page)], by="ingest", reason="drill: known bad")
+    again = store.stage([_written(page)], by="ingest", reason="drill: known bad")
     store.promote(again.id, by="operations", reason="drill")
     store.accept(again.id, by=OWNER, reason="drill")
     general = store.search(GENERAL_QUESTION)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from epibias import _validate
 from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.index.authority import authority_scores, select_context
-from epibias.index.policy import Policy
+from epibias.index.policy import TIERS, Policy
 from epibias.index.version_files import VersionFiles
 from epibias.retrieval import CosineIndex
 
@@ -69,6 +69,12 @@ class IndexReader:
         Governance reads all tenants' passages: the gate must.
     elevations : collection of Elevation
 
+    Attributes
+    ----------
+    visible : bool [n_passages]
+    all_tiers : int8 [n_passages]
+        By the policy that was given, not by the one of when a page was staged.
+
     Examples
     --------
     `docs/index.md` has one from the beginning.
@@ -88,6 +94,7 @@ class IndexReader:
         self.visible: NDArray[np.bool_] = (
             np.ones(n_passages, np.bool_) if everything else files.rows.visible_to(tenant)
         )
+        self.all_tiers = self._tiers_now()
         self._elevated = self._rows_elevated(elevations)
         self._eligible: dict[str, NDArray[np.bool_]] = {}
         self._whole: CosineIndex | None = None
@@ -168,7 +175,7 @@ class IndexReader:
 
     def tiers(self, rows: Int64Array, topic: str | None) -> NDArray[np.int8]:
         """Tiers of some passages, elevated ones with what they were elevated to."""
-        tiers = self.files.rows.tiers[rows]
+        tiers = self.all_tiers[rows]
         elevated = self._elevated.get(topic, {}) if topic is not None else {}
         if elevated:
             tiers = np.array(
@@ -243,6 +250,16 @@ class IndexReader:
         if self._whole is None:
             self._whole = CosineIndex(self.files.vectors)
         return self._whole
+
+    def _tiers_now(self) -> NDArray[np.int8]:
+        """Tiers as the policy has them now; a source that it no longer knows is open."""
+        names = self.files.rows.source_names
+        known = self.policy.sources
+        tiers = [known[name].tier if name in known else max(TIERS) for name in names]
+        found: NDArray[np.int8] = np.array([*tiers, max(TIERS)], np.int8)[
+            self.files.rows.source_codes
+        ]
+        return found
 
     def _rows_elevated(self, elevations: Collection[Elevation]) -> Mapping[str, Mapping[int, int]]:
         """Rows and tiers of elevated pages that are still what was reviewed."""

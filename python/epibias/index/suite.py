@@ -145,7 +145,7 @@ def _attack(
     failures = []
     for query in queries:
         pages = list(poison[query.id].values()) if kind == "burst" else [poison[query.id][kind]]
-        additions = [Addition(page) for page in pages]
+        additions = [Addition(page, account=page.author) for page in pages]
         version = store.stage(additions, by="suite", reason=f"attack: {kind}, {query.id}")
         report = store.check(version.id)
         names = {page.id for page in pages}
@@ -185,7 +185,7 @@ def _drill(
 ) -> Check:
     """Promote a version that is known to be bad, as if its owners had been fooled, and go back."""
     before = store.current
-    additions = [Addition(page) for page in poison[query.id].values()]
+    additions = [Addition(page, account=page.author) for page in poison[query.id].values()]
     bad = store.stage(additions, by="suite", reason="drill: known bad")
     if store.promote(bad.id, by="suite", reason="drill").held:
         for topic in store.held(bad.id).report.topics:

@@ -223,9 +223,15 @@ class VersionStore:
         if version.state not in GONE:
             return
         found = f"{version.id}, {version.state}"
-        where = "its files were destroyed because a source was deleted"
-        if version.state == "retired":
-            where = "its files were removed by retention"
+        where = "its files were removed by retention"
+        if version.state == "destroyed":
+            line = next(
+                line
+                for line in self.catalogue.writes.lines(["destroyed"])
+                if line.body["version"] == version.id
+            )
+            source, number = line.body["source"], line.number
+            where = f"destroyed because source {source!r} was deleted: write log, line {number}"
         raise InputError("version", "a version with files", found, where)
 
 
