@@ -54,7 +54,7 @@ class QuantizedBounds {
         values.clear();
         for (std::int64_t i = 0; i < candidates.count(); ++i) {
             const float bound = round_down(static_cast<double>(candidates.value(i)) -
-                                           margin(query, candidates.residual(i)));
+                                           margin(query, candidates.margin(i)));
             values.push_back(std::isnan(bound) ? kNoThreshold : bound);  // infinite: damaged codes
         }
         raise(query, nth_largest(values, k));
@@ -76,13 +76,26 @@ class QuantizedBounds {
             given_up(query)
                 ? std::numeric_limits<float>::infinity()
                 : round_down(static_cast<double>(threshold(query)) - queries_.own_error(query));
-        return {queries_.scale(query), queries_.residual_weight(query), limit};
+        return {.scale = queries_.scale(query),
+                .residual_weight = queries_.residual_weight(query),
+                .limit = limit,
+                .remainder_weight = queries_.remainder_weight(query)};
     }
 
     void drop_hopeless(std::int64_t query, QuantizedCandidates& candidates) const {
         const auto least = static_cast<double>(threshold(query));
-        candidates.keep_if([&](float value, float residual) {
-            return static_cast<double>(value) + margin(query, residual) >= least;
+        candidates.keep_if([&](float value, float own) {
+            return static_cast<double>(value) + margin(query, own) >= least;
+        });
+    }
+
+    // The same for candidates that are pending: refine(row, value) gives their margin.
+    template <typename Refine>
+    void settle(std::int64_t query, QuantizedCandidates& candidates, Refine refine) const {
+        const auto least = static_cast<double>(threshold(query));
+        candidates.settle([&](std::int64_t row, float& value, float& own) {
+            own = refine(row, value);
+            return static_cast<double>(value) + margin(query, own) >= least;
         });
     }
 
@@ -119,10 +132,8 @@ class QuantizedBounds {
     }
 
     // |similarity - value| is at most this.
-    [[nodiscard]] double margin(std::int64_t query, float residual) const {
-        return static_cast<double>(queries_.residual_weight(query)) *
-                   static_cast<double>(residual) +
-               queries_.own_error(query);
+    [[nodiscard]] double margin(std::int64_t query, float own) const {
+        return static_cast<double>(own) + queries_.own_error(query);
     }
 
     const QuantizedQueries& queries_;

@@ -1,6 +1,7 @@
 // What: the candidates of one query on one thread: rows whose upper bound reached the threshold of
-// the moment, each with the value that the codes gave and its residual. Flat arrays, which the
-// kernels append to.
+// the moment, each with the value that the codes gave and its margin: how far the similarity may
+// lie from it, but for what the codes of the query lost. Flat arrays, which the kernels append to.
+// Those appended last may be pending: only the first of two stages of codes has been read.
 #pragma once
 
 #include <algorithm>
@@ -29,20 +30,39 @@ class QuantizedCandidates {
         const auto wanted = static_cast<std::size_t>(count_ + kRoom);
         if (values_.size() >= wanted) return;
         values_.resize(std::max(2 * values_.size(), wanted + kFewest));
-        residuals_.resize(values_.size());
+        margins_.resize(values_.size());
         rows_.resize(values_.size());
     }
 
     [[nodiscard]] kernels::CandidateArrays end() {
-        return {values_.data() + count_, residuals_.data() + count_, rows_.data() + count_};
+        return {values_.data() + count_, margins_.data() + count_, rows_.data() + count_};
     }
     void added(int count) { count_ += count; }
 
+    [[nodiscard]] std::int64_t n_pending() const { return count_ - n_settled_; }
+    // Keeps of the pending ones those for which refine(row, value, margin) holds, which may change
+    // both.
+    template <typename Refine>
+    void settle(Refine refine) {
+        std::int64_t kept = n_settled_;
+        for (std::int64_t number = n_settled_; number < count_; ++number) {
+            float value = values_[at(number)];
+            float margin = margins_[at(number)];
+            const std::uint32_t own = rows_[at(number)];
+            const bool stays = refine(std::int64_t{own}, value, margin);
+            values_[at(kept)] = value;
+            margins_[at(kept)] = margin;
+            rows_[at(kept)] = own;
+            kept += stays ? 1 : 0;
+        }
+        count_ = n_settled_ = kept;
+    }
+
     [[nodiscard]] std::int64_t count() const { return count_; }
     [[nodiscard]] float value(std::int64_t number) const { return values_[at(number)]; }
-    [[nodiscard]] float residual(std::int64_t number) const { return residuals_[at(number)]; }
+    [[nodiscard]] float margin(std::int64_t number) const { return margins_[at(number)]; }
     [[nodiscard]] std::uint32_t row(std::int64_t number) const { return rows_[at(number)]; }
-    void clear() { count_ = 0; }
+    void clear() { count_ = n_settled_ = 0; }
 
     // The rank-th largest value; `values` is scratch.
     [[nodiscard]] float nth_value(std::int64_t rank, std::vector<float>& values) const {
@@ -63,30 +83,31 @@ class QuantizedCandidates {
             --count_;  // rows of a tile ascend
     }
 
-    // Keeps, in their order, the candidates for which keep(value, residual) holds.
+    // Keeps, in their order, the candidates for which keep(value, margin) holds.
     template <typename Keep>
     void keep_if(Keep keep) {
         std::int64_t kept = 0;
         for (std::int64_t number = 0; number < count_; ++number) {
             const float value = values_[at(number)];
-            const float residual = residuals_[at(number)];
+            const float margin = margins_[at(number)];
             values_[at(kept)] = value;
-            residuals_[at(kept)] = residual;
+            margins_[at(kept)] = margin;
             rows_[at(kept)] = rows_[at(number)];
-            kept += keep(value, residual) ? 1 : 0;
+            kept += keep(value, margin) ? 1 : 0;
         }
-        count_ = kept;
+        count_ = n_settled_ = kept;
     }
 
     void append(const QuantizedCandidates& other) {
         const auto wanted = static_cast<std::size_t>(count_ + other.count_);
         values_.resize(std::max(values_.size(), wanted));
-        residuals_.resize(values_.size());
+        margins_.resize(values_.size());
         rows_.resize(values_.size());
-        std::copy_n(other.residuals_.begin(), other.count_, residuals_.begin() + count_);
+        std::copy_n(other.margins_.begin(), other.count_, margins_.begin() + count_);
         std::copy_n(other.values_.begin(), other.count_, values_.begin() + count_);
         std::copy_n(other.rows_.begin(), other.count_, rows_.begin() + count_);
         count_ += other.count_;
+        n_settled_ = count_;
     }
 
   private:
@@ -94,8 +115,9 @@ class QuantizedCandidates {
     static std::size_t at(std::int64_t number) { return static_cast<std::size_t>(number); }
 
     std::int64_t count_ = 0;
+    std::int64_t n_settled_ = 0;
     std::vector<float> values_;
-    std::vector<float> residuals_;
+    std::vector<float> margins_;
     std::vector<std::uint32_t> rows_;
 };
 

@@ -1,6 +1,5 @@
 // The codes of passages: quantized_size and quantize_passages of quantized_scan.hpp.
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -10,7 +9,7 @@
 #include "epibias/simd_level.hpp"
 #include "quantized_corpus.hpp"
 #include "quantized_passages.hpp"
-#include "quantized_queries.hpp"
+#include "quantized_unit.hpp"
 #include "refuse.hpp"
 
 namespace epibias {
@@ -54,14 +53,6 @@ void check_size(std::int64_t n_passages, std::int64_t dim, int bits) {
     }
 }
 
-// The word of columns 4 * word … 4 * word + 3 of a row, as the layout has it.
-std::uint32_t offset_word(const std::int8_t* codes, std::int64_t word, int bits) {
-    std::uint32_t four = 0;
-    std::memcpy(&four, codes + 4 * word, sizeof four);
-    if (bits == 8) return four ^ 0x80808080U;   // code + 128
-    return (four ^ 0x08080808U) & 0x0F0F0F0FU;  // code + 8
-}
-
 // Writes the records of one tile; `codes` has room for the codes of a group.
 void write_tile(const kernels::QuantizedScanKernels& kernels, RowReader<float>& reader,
                 std::span<const double> inverse_norms, std::int64_t dim,
@@ -69,8 +60,6 @@ void write_tile(const kernels::QuantizedScanKernels& kernels, RowReader<float>& 
                 std::vector<std::int8_t>& codes, std::uint8_t* out) {
     const auto n_rows = std::ssize(inverse_norms);
     const std::int64_t n_words = passages.n_words();
-    const std::int64_t n_steps = passages.n_steps();
-    const int bits = passages.bits();
     for (int group = 0; group < kernels::kTileGroups; ++group, out += passages.group_bytes()) {
         float scales[kernels::kGroupRows] = {};
         float residuals[kernels::kGroupRows];
@@ -89,22 +78,7 @@ void write_tile(const kernels::QuantizedScanKernels& kernels, RowReader<float>& 
             // What the last vector wrote beyond the row's own columns belongs to the next row,
             // which is written after it.
         }
-        for (std::int64_t step = 0; step < n_steps; ++step) {
-            for (std::int64_t row = 0; row < kernels::kGroupRows; ++row) {
-                const std::int8_t* own = codes.data() + row * 4 * n_words;
-                std::uint32_t word = 0;
-                if (bits == 8) {
-                    word = offset_word(own, step, bits);
-                } else {
-                    word = offset_word(own, 2 * step, bits) | offset_word(own, 2 * step + 1, bits)
-                                                                  << 4U;
-                }
-                std::memcpy(out + step * kernels::kStepBytes + row * 4, &word, sizeof word);
-            }
-        }
-        std::memcpy(out + n_steps * kernels::kStepBytes, scales, sizeof scales);
-        std::memcpy(out + n_steps * kernels::kStepBytes + kernels::kScaleBytes, residuals,
-                    sizeof residuals);
+        passages.write_group(codes.data(), {scales, residuals}, out);
     }
 }
 

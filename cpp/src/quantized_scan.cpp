@@ -8,6 +8,7 @@
 
 #include "epibias/numeric.hpp"
 #include "epibias/ranking.hpp"
+#include "principal_queries.hpp"
 #include "quantized_corpus.hpp"
 #include "quantized_passages.hpp"
 #include "quantized_queries.hpp"
@@ -29,6 +30,21 @@ void check_codes(const char* argument, std::span<const std::uint8_t> codes,
     if (std::ssize(codes) == size) return;
     refuse(argument, std::to_string(size) + " bytes, as quantize_passages gave",
            std::to_string(codes.size()));
+}
+
+void check_principal(const PrincipalCodes& codes, MatrixView<const float> passages) {
+    const PrincipalSizes sizes =
+        principal_sizes(passages.n_rows, codes.axes.rows.n_rows, codes.axes.n_leading);
+    if (codes.axes.rows.n_columns != passages.n_columns) {
+        refuse("axes", "rows of dim " + std::to_string(passages.n_columns),
+               "dim " + std::to_string(codes.axes.rows.n_columns));
+    }
+    if (std::ssize(codes.leading) != sizes.leading || std::ssize(codes.rest) != sizes.rest) {
+        refuse("principal codes",
+               std::to_string(sizes.leading) + " and " + std::to_string(sizes.rest) +
+                   " bytes, as quantize_principal gave",
+               std::to_string(codes.leading.size()) + " and " + std::to_string(codes.rest.size()));
+    }
 }
 
 void check_search(MatrixView<const float> queries, MatrixView<const float> passages, std::int64_t k,
@@ -58,12 +74,13 @@ struct CodeStages {
     MatrixView<const float> rows;
     std::span<const double> inverse_norms;
     const std::uint8_t* eight_bits;
-    const std::uint8_t* four_bits;  // may be null
+    const std::uint8_t* four_bits = nullptr;    // or none
+    const PrincipalCodes* principal = nullptr;  // or none
 };
 
-// Searches the queries first … first + count - 1, of which `proven` is known. A query that 4 bits
-// gave up, or whose guess was too high, comes again with 8 bits and what is proven of it; a second
-// time with 8 bits without a guess.
+// Searches the queries first … first + count - 1, of which `proven` is known. First through the
+// narrowest codes. A query that these gave up, or whose guess was too high, comes again with 8 bits
+// of all columns and what is proven of it; a second time with those without a guess.
 template <typename Use>
 void search_block(MatrixView<const float> queries, std::span<const double> query_norms,
                   std::int64_t first, std::vector<float> proven, const CodeStages& codes,
@@ -71,21 +88,28 @@ void search_block(MatrixView<const float> queries, std::span<const double> query
                   const Use& use) {
     QuantizedBounds::Failed open{std::vector<std::int64_t>(proven.size()), std::move(proven)};
     std::iota(open.numbers.begin(), open.numbers.end(), first);
-    int bits = codes.four_bits == nullptr ? 8 : 4;
-    while (!open.numbers.empty()) {
-        const auto& kernels = kernels::quantized_scan_kernels(bits, options.vnni);
-        const QuantizedPassages layout(bits == 8 ? codes.eight_bits : codes.four_bits,
-                                       codes.rows.n_rows, codes.rows.n_columns, bits);
+    const auto run = [&](const QuantizedPassages& layout, PrincipalQueries* principal) {
+        const auto& kernels = kernels::quantized_scan_kernels(layout.bits(), options.vnni);
         const QuantizedCorpus corpus{codes.rows, codes.inverse_norms, layout};
-        const QuantizedQueries wanted(queries, open.numbers, query_norms, layout.n_words(),
-                                      kernels);
-        QuantizedSearch search(kernels, wanted, corpus, k, open.proven, options);
+        const QuantizedQueries wanted(queries, open.numbers, query_norms, layout.n_words(), kernels,
+                                      principal);
+        QuantizedSearch search(kernels, wanted, corpus, k, open.proven, options, principal);
         search.run(use);
         counts.n_rescored += search.n_rescored();
         open = search.failed();
         counts.n_repeated += std::ssize(open.numbers);
-        if (bits == 8) options.sample_stride = 1;
-        bits = 8;
+    };
+    const std::int64_t n_rows = codes.rows.n_rows;
+    if (codes.principal != nullptr) {
+        PrincipalQueries principal(queries, open.numbers, query_norms, *codes.principal,
+                                   kernels::quantized_scan_kernels(8, options.vnni));
+        run({codes.principal->leading.data(), n_rows, codes.principal->axes.n_leading, 8, true},
+            &principal);
+    } else if (codes.four_bits != nullptr) {
+        run({codes.four_bits, n_rows, codes.rows.n_columns, 4}, nullptr);
+    }
+    for (; !open.numbers.empty(); options.sample_stride = 1) {
+        run({codes.eight_bits, n_rows, codes.rows.n_columns, 8}, nullptr);
     }
 }
 
@@ -113,12 +137,17 @@ QuantizedScanCounts quantized_scan(MatrixView<const float> queries,
     check_search(queries, passages, k, inverse_norms, options);
     check_codes("codes", codes.eight_bits, passages, 8);
     if (!codes.four_bits.empty()) check_codes("four_bits", codes.four_bits, passages, 4);
+    const bool principal = codes.principal.axes.n_leading != 0;
+    if (principal) check_principal(codes.principal, passages);
     std::vector<double> query_norms(static_cast<std::size_t>(queries.n_rows));
     epibias::inverse_norms(queries, "queries", query_norms);
     QuantizedScanCounts counts;
     if (queries.n_rows == 0 || k == 0) return counts;
-    const CodeStages stages{passages, inverse_norms, codes.eight_bits.data(),
-                            codes.four_bits.empty() ? nullptr : codes.four_bits.data()};
+    const CodeStages stages{.rows = passages,
+                            .inverse_norms = inverse_norms,
+                            .eight_bits = codes.eight_bits.data(),
+                            .four_bits = codes.four_bits.empty() ? nullptr : codes.four_bits.data(),
+                            .principal = principal ? &codes.principal : nullptr};
     const std::int64_t block = queries_of_a_block(k);
     for (std::int64_t first = 0; first < queries.n_rows; first += block) {
         const auto count = static_cast<std::size_t>(std::min(block, queries.n_rows - first));
@@ -163,7 +192,7 @@ QuantizedScanCounts quantized_scan_once(MatrixView<const float> queries,
                                                  static_cast<std::size_t>(n_rows));
         const auto size = static_cast<std::size_t>(quantized_size(n_rows, rows.n_columns, 8));
         quantize_passages(rows, norms, 8, std::span(codes).first(size));
-        const CodeStages stages{rows, norms, codes.data(), nullptr};
+        const CodeStages stages{.rows = rows, .inverse_norms = norms, .eight_bits = codes.data()};
         QuantizedScanOptions own = options;
         // What the first chunk proved is a better threshold than a guess from a sample.
         if (start > 0 && own.sample_stride == 0) own.sample_stride = 1;

@@ -2,8 +2,9 @@
 // threshold is guessed; all other tiles; and at the end the canonical scores.
 //
 // A query whose guess was too high is reported as failed, with what has been proven of it. Codes of
-// 8 bits fail for no other reason; with 4 bits a query of which too many rows remain possible is
-// given up.
+// 8 bits of all columns fail for no other reason; with 4 bits, or principal axes, a query of which
+// too many rows remain possible is given up. A row that the leading axes leave possible is settled
+// by the codes of the others before anything else is done with it.
 #pragma once
 
 #include <algorithm>
@@ -20,26 +21,32 @@
 #include "epibias/quantized_scan.hpp"
 #include "epibias/ranking.hpp"
 #include "kernels/quantized_scan_kernels.hpp"
+#include "principal_queries.hpp"
 #include "quantized_bounds.hpp"
 #include "quantized_candidates.hpp"
 #include "quantized_corpus.hpp"
 #include "quantized_queries.hpp"
 #include "quantized_rescore.hpp"
+#include "quantized_scanner.hpp"
 #include "topk_candidates.hpp"
 
 namespace epibias {
 
 class QuantizedSearch {
   public:
-    // `proven`: lower bounds of the k-th similarities, one a query.
+    // `proven`: lower bounds of the k-th similarities, one a query. `principal`: what settles rows,
+    // where the codes are those of leading axes.
     QuantizedSearch(const kernels::QuantizedScanKernels& kernels, const QuantizedQueries& queries,
                     const QuantizedCorpus& corpus, std::int64_t k, std::span<const float> proven,
-                    const QuantizedScanOptions& options)
+                    const QuantizedScanOptions& options,
+                    const PrincipalQueries* principal = nullptr)
         : kernels_(kernels),
           queries_(queries),
           corpus_(corpus),
+          principal_(principal),
           k_(k),
-          may_give_up_(corpus.codes.bits() < 8),
+          may_give_up_(corpus.codes.bits() < 8 || principal != nullptr),
+          score_early_(corpus.codes.bits() < 8 || (principal != nullptr && k <= kMostScoredEarly)),
           most_(options.capacity > 0 ? options.capacity : most_candidates()),
           stride_(options.sample_stride),
           bounds_(queries, proven) {
@@ -85,38 +92,17 @@ class QuantizedSearch {
     static constexpr std::int64_t kSampleStride = 16;
     static constexpr std::int64_t kFewestTilesToSample = 64;
     static constexpr std::int64_t kFewCandidates = 256;
+    // Each row that passes costs a second look at it: with principal axes thresholds rise sooner.
+    static constexpr std::int64_t kFewPrincipalCandidates = 64;
+    static constexpr std::int64_t kMostPending = 32;  // their codes have reached the cache by then
+    // One row in so many may be looked at twice.
+    static constexpr std::int64_t kSettleShare = 2;
+    static constexpr std::int64_t kFewestSettled = 4096;
+    static constexpr std::int64_t kMostScoredEarly = 100;
     static constexpr std::int64_t kMostCandidates = 1024;
     // One row in so many may remain possible before 4 bits give up: to score them costs about a
     // third of a scan of 8 bits.
     static constexpr std::int64_t kGiveUpShare = 64;
-
-    // The state of one thread. Made by the thread that uses it, so that its memory is near.
-    struct Scanner {
-        Scanner(const QuantizedQueries& queries, const QuantizedCorpus& corpus, std::int64_t k,
-                std::size_t n_sums)
-            : score(queries, corpus),
-              candidates(at(queries.count())),
-              limits(candidates.size(), 0),
-              exact(candidates.size(), ExactTopk(k)),
-              filters(candidates.size()),
-              sums(n_sums) {}
-        CanonicalScorer score;
-        std::vector<QuantizedCandidates> candidates;
-        std::vector<std::int64_t> limits;  // of the number of candidates, before they are tidied
-        std::vector<ExactTopk> exact;
-        std::vector<kernels::QueryFilter> filters;
-        std::vector<std::int32_t> sums;
-        std::vector<float> values;  // scratch, as are the rows
-        std::vector<std::uint32_t> rows;
-        std::int64_t n_rescored = 0;
-    };
-
-    // What is left of one query when all tiles have been scanned.
-    struct Leftover {
-        explicit Leftover(std::int64_t k) : exact(k) {}
-        QuantizedCandidates candidates;
-        ExactTopk exact;
-    };
 
     static std::size_t at(std::int64_t number) { return static_cast<std::size_t>(number); }
 
@@ -139,11 +125,11 @@ class QuantizedSearch {
         parallel_for(queries_.count(), [&](std::int64_t query, int) { use(query); }, n_threads_);
     }
 
-    Scanner& scanner(int thread) {
+    QuantizedScanner& scanner(int thread) {
         auto& own = scanners_[at(thread)];
         if (!own) {
-            own = std::make_unique<Scanner>(queries_, corpus_, k_,
-                                            at(kernels_.n_queries * kernels::kTileRows));
+            own = std::make_unique<QuantizedScanner>(queries_, corpus_, k_,
+                                                     at(kernels_.n_queries * kernels::kTileRows));
         }
         return *own;
     }
@@ -155,7 +141,7 @@ class QuantizedSearch {
             std::clamp<std::int64_t>(n / (kTasksPerThread * n_threads_), 1, kLongestTask);
         parallel_for((n + task_tiles - 1) / task_tiles,
                      [&](std::int64_t task, int thread) {
-                         Scanner& own = scanner(thread);
+                         QuantizedScanner& own = scanner(thread);
                          const std::int64_t end = std::min(n, (task + 1) * task_tiles);
                          for (std::int64_t query = 0; query < queries_.count(); ++query) {
                              own.filters[at(query)] = bounds_.filter(query);
@@ -164,11 +150,15 @@ class QuantizedSearch {
                          for (std::int64_t i = task * task_tiles; i < end; ++i) {
                              scan_tile(own, tile_of(i), tile_of(std::min(i + 1, n - 1)));
                          }
+                         if (principal_ == nullptr) return;
+                         for (std::int64_t query = 0; query < queries_.count(); ++query) {
+                             settle(own, query);
+                         }
                      },
                      n_threads_);
     }
 
-    void scan_tile(Scanner& own, std::int64_t number, std::int64_t next) {
+    void scan_tile(QuantizedScanner& own, std::int64_t number, std::int64_t next) {
         kernels::QuantizedTile tile = corpus_.codes.tile(number, next);
         const auto n_groups = std::ssize(queries_.groups());
         const std::int64_t n_lines = corpus_.codes.tile_bytes() / kernels::kStepBytes;
@@ -186,6 +176,7 @@ class QuantizedSearch {
                 const int i = std::countr_zero(passed);
                 const std::int64_t query = group.first_query + i;
                 QuantizedCandidates& candidates = own.candidates[at(query)];
+                const std::int64_t before = candidates.count();
                 candidates.reserve();
                 candidates.added(kernels_.collect(tile, own.sums.data() + i * kernels::kTileRows,
                                                   own.filters[at(query)], first_row,
@@ -194,20 +185,54 @@ class QuantizedSearch {
                 if (number + 1 == corpus_.codes.n_tiles()) {
                     candidates.keep_rows_below(corpus_.rows.n_rows);
                 }
+                if (principal_ != nullptr) look_ahead(own, query, before);
                 if (candidates.count() >= own.limits[at(query)]) tidy(own, query);
             }
         }
     }
 
     [[nodiscard]] std::int64_t few() const {
-        return std::min(most_, std::max(kFewCandidates, 4 * rank_));
+        const std::int64_t least = principal_ == nullptr ? kFewCandidates : kFewPrincipalCandidates;
+        return std::min(most_, std::max(least, 4 * rank_));
     }
 
-    void tidy(Scanner& own, std::int64_t query) {
+    // Fetches what will settle the candidates from `first` on, and settles them when there are
+    // many.
+    void look_ahead(QuantizedScanner& own, std::int64_t query, std::int64_t first) {
+        const QuantizedCandidates& candidates = own.candidates[at(query)];
+        for (std::int64_t i = first; i < candidates.count(); ++i) {
+            principal_->fetch(std::int64_t{candidates.row(i)});
+        }
+        if (candidates.n_pending() >= kMostPending) settle(own, query);
+    }
+
+    void settle(QuantizedScanner& own, std::int64_t query) {
         QuantizedCandidates& candidates = own.candidates[at(query)];
+        own.n_settled[at(query)] += candidates.n_pending();
+        bounds_.settle(query, candidates, [&](std::int64_t row, float& value) {
+            return principal_->refine(query, row, value);
+        });
+        if (own.n_settled[at(query)] >
+            std::max(kFewestSettled, corpus_.rows.n_rows / kSettleShare)) {
+            give_up(own, query);
+        }
+    }
+
+    void give_up(QuantizedScanner& own, std::int64_t query) {
+        bounds_.give_up(query);
+        own.candidates[at(query)].clear();
+        own.filters[at(query)] = bounds_.filter(query);
+    }
+
+    void tidy(QuantizedScanner& own, std::int64_t query) {
+        QuantizedCandidates& candidates = own.candidates[at(query)];
+        if (principal_ != nullptr) {
+            settle(own, query);
+            if (candidates.count() < own.limits[at(query)]) return;
+        }
         if (rank_ < k_) {
             bounds_.raise_to_value(query, candidates, rank_, own.values);
-        } else if (!may_give_up_) {
+        } else if (!score_early_) {
             bounds_.raise_to_lower_bound(query, candidates, k_, own.values);
         } else if (candidates.count() >= k_) {
             // The lower bounds that few bits give are of little use: the similarities themselves of
@@ -222,8 +247,7 @@ class QuantizedSearch {
         }
         if (2 * candidates.count() > most_) {
             if (may_give_up_) {
-                bounds_.give_up(query);
-                candidates.clear();
+                give_up(own, query);
             } else {
                 score_if(own, query, kNoThreshold);  // which leaves at most k
             }
@@ -233,7 +257,7 @@ class QuantizedSearch {
     }
 
     // Scores canonically, and takes from the candidates, those with a value of at least `least`.
-    void score_if(Scanner& own, std::int64_t query, float least) {
+    void score_if(QuantizedScanner& own, std::int64_t query, float least) {
         ExactTopk& exact = own.exact[at(query)];
         own.rows.clear();
         own.candidates[at(query)].take_from(least, own.rows);
@@ -273,11 +297,11 @@ class QuantizedSearch {
     // Joins what the threads have, scores in two waves what may belong to the answers, and ranks.
     template <typename Use>
     void finish(const Use& use) {
-        std::vector<Leftover> left(at(queries_.count()), Leftover(k_));
+        std::vector<QuantizedLeftover> left(at(queries_.count()), QuantizedLeftover(k_));
         std::vector<WantedRows> wanted(left.size());
         // The k best by value give nearly the final threshold; few of the others reach it.
         for_each_query([&](std::int64_t query) {
-            Leftover& own = left[at(query)];
+            QuantizedLeftover& own = left[at(query)];
             join(query, own);
             float least = kNoThreshold;
             std::vector<float> values;
@@ -286,7 +310,7 @@ class QuantizedSearch {
         });
         n_rescored_ += score_in_row_order(queries_, corpus_, wanted, n_threads_);
         for_each_query([&](std::int64_t query) {
-            Leftover& own = left[at(query)];
+            QuantizedLeftover& own = left[at(query)];
             take(own, wanted[at(query)]);
             bounds_.raise(query, own.exact.threshold());
             bounds_.drop_hopeless(query, own.candidates);
@@ -301,7 +325,7 @@ class QuantizedSearch {
         });
     }
 
-    void join(std::int64_t query, Leftover& own) {
+    void join(std::int64_t query, QuantizedLeftover& own) {
         bool first = true;
         for (const auto& one : scanners_) {
             if (!one) continue;
@@ -319,12 +343,12 @@ class QuantizedSearch {
     }
 
     // Moves to `wanted` the candidates with a value of at least `least`.
-    static void want(Leftover& own, float least, WantedRows& wanted) {
+    static void want(QuantizedLeftover& own, float least, WantedRows& wanted) {
         wanted.rows.clear();
         own.candidates.take_from(least, wanted.rows);
     }
 
-    static void take(Leftover& own, const WantedRows& scored) {
+    static void take(QuantizedLeftover& own, const WantedRows& scored) {
         for (std::size_t i = 0; i < scored.rows.size(); ++i) {
             own.exact.offer({scored.similarities[i], scored.rows[i]});
         }
@@ -334,15 +358,17 @@ class QuantizedSearch {
     const kernels::QuantizedScanKernels& kernels_;
     const QuantizedQueries& queries_;
     const QuantizedCorpus& corpus_;
+    const PrincipalQueries* principal_;
     std::int64_t k_;
     bool may_give_up_;
+    bool score_early_;       // the best candidates, to raise the threshold
     std::int64_t rank_ = 0;  // candidates of this rank raise the threshold; below k it is a guess
     std::int64_t most_;      // candidates of a query on a thread
     std::int64_t stride_;    // of the sampled tiles
     int n_threads_ = 1;
     QuantizedBounds bounds_;
     std::int64_t n_rescored_ = 0;
-    std::vector<std::unique_ptr<Scanner>> scanners_;
+    std::vector<std::unique_ptr<QuantizedScanner>> scanners_;
 };
 
 }  // namespace epibias

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -66,6 +68,96 @@ TEST_CASE("each code says how far it is from its row, and never too little") {
             CHECK(std::isnan(padding));
         }
     });
+}
+
+TEST_CASE("codes of principal axes say how far they are from their row, and never too little") {
+    constexpr std::int64_t kDim = 37;
+    constexpr std::int64_t kLeading = 13;  // stored as 16
+    constexpr std::int64_t kAxes = 30;
+    constexpr std::int64_t kGroup = 4 * 64 + 3 * 64;
+    constexpr std::int64_t kRecord = 64;
+    Matrix passages = random_matrix(70, kDim, 13);
+    for (std::int64_t i = 0; i < kDim; ++i) {
+        passages.set(1, i, passages.get(1, i) * 1e-38F);
+        passages.set(2, i, i == 5 ? 3.0F : 0.0F);
+    }
+    const auto norms = norms_of(passages);
+    at_every_level([&](const std::string& level) {
+        CAPTURE(level);
+        const epibias::test::OwnPrincipalCodes codes(passages, norms, kAxes, kLeading);
+        CHECK(codes.leading.size() == 8 * kGroup);
+        CHECK(codes.rest.size() == 70 * kRecord);
+        for (std::int64_t row = 0; row < 70; ++row) {
+            const std::uint8_t* group = codes.leading.data() + row / 16 * kGroup;
+            const std::uint8_t* record = codes.rest.data() + row * kRecord;
+            float tail[3];
+            float numbers[4];
+            for (std::size_t part = 0; part < 3; ++part) {
+                std::memcpy(tail + part, group + 4 * 64 + 64 * part + row % 16 * 4, 4);
+            }
+            std::memcpy(numbers, record + kRecord - 16, 16);
+            double along_squared = 0;
+            double leading_squared = 0;
+            double error = 0;
+            double leading_error = 0;
+            for (std::int64_t axis = 0; axis < kAxes; ++axis) {
+                double along = 0;
+                for (std::int64_t i = 0; i < kDim; ++i) {
+                    along += static_cast<double>(codes.axes.get(axis, i)) *
+                             static_cast<double>(passages.get(row, i)) *
+                             norms[static_cast<std::size_t>(row)];
+                }
+                const bool leads = axis < kLeading;
+                const int code = leads ? group[axis / 4 * 64 + row % 16 * 4 + axis % 4] - 128
+                                       : record[axis - kLeading] - 128;
+                const double off = along - static_cast<double>(leads ? tail[0] : numbers[0]) * code;
+                along_squared += along * along;
+                error += off * off;
+                if (!leads) continue;
+                leading_squared += along * along;
+                leading_error += off * off;
+            }
+            const auto holds = [](double value, float bound) {
+                CHECK(value <= static_cast<double>(bound));
+                CHECK(static_cast<double>(bound) <= value * 1.01 + 0.02);
+            };
+            holds(std::sqrt(leading_error), tail[1]);
+            holds(std::sqrt(error), numbers[1]);
+            holds(std::sqrt(std::max(0.0, 1 - leading_squared)), tail[2]);
+            holds(std::sqrt(std::max(0.0, 1 - along_squared)), numbers[2]);
+        }
+        float padding = 0;
+        std::memcpy(&padding, codes.leading.data() + 4 * kGroup + 4 * 64 + 64 + 24, 4);
+        CHECK(std::isnan(padding));
+    });
+}
+
+TEST_CASE("axes that are not orthonormal, and sizes that are none, are refused") {
+    const Matrix passages = random_matrix(3, 6, 29);
+    const auto norms = norms_of(passages);
+    Matrix axes = epibias::test::axes_of(4, 6);
+    std::vector<std::uint8_t> leading(
+        static_cast<std::size_t>(epibias::principal_sizes(3, 4, 2).leading));
+    std::vector<std::uint8_t> rest(
+        static_cast<std::size_t>(epibias::principal_sizes(3, 4, 2).rest));
+    const auto message = [&](std::int64_t n_leading) -> std::string {
+        try {
+            epibias::quantize_principal(passages.view(), norms, {axes.view(), n_leading}, leading,
+                                        rest);
+        } catch (const std::invalid_argument& error) {
+            return error.what();
+        }
+        return "no error";
+    };
+    CHECK(message(2) == "no error");
+    CHECK(message(5) == "n_leading: expected 1 to 4 (the number of axes), got 5");
+    axes.set(3, 0, axes.get(3, 0) + 1e-3F);
+    CHECK(
+        message(2).starts_with("axes: expected orthonormal rows, got rows whose products differ"));
+    axes.set(3, 0, std::numeric_limits<float>::quiet_NaN());
+    CHECK(message(2).starts_with("axes: expected orthonormal rows"));
+    CHECK_THROWS_WITH_AS(static_cast<void>(epibias::principal_sizes(3, 0, 1)),
+                         "axes: expected 1 to 65536 rows, got 0", std::invalid_argument);
 }
 
 TEST_CASE("few bits are spent where most of the row is: one large element is clipped") {
@@ -154,6 +246,18 @@ TEST_CASE("the AVX-VNNI kernels give the sums of the portable ones") {
             }
             std::vector<std::int32_t> sums(static_cast<std::size_t>(64 * n_queries));
             twin.sum_tile(tile, words.data(), starts.data(), n_queries, sums.data());
+            if (bits == 8) {  // a row of 40 codes, in one line
+                std::vector<std::int8_t> wanted(64);
+                std::vector<std::uint8_t> row(64, 128);
+                for (std::size_t i = 0; i < 40; ++i) {
+                    wanted[i] = static_cast<std::int8_t>(any(generator));
+                    row[i] = static_cast<std::uint8_t>(any(generator) + 128);
+                }
+                int start = 0;
+                for (const auto code : wanted) start -= 128 * code;
+                CHECK(twin.row_product(row.data(), wanted.data(), 1, start) ==
+                      portable.row_product(row.data(), wanted.data(), 1, 0));
+            }
             for (std::size_t query = 0; query < starts.size(); ++query) {
                 std::int32_t zero = 0;
                 std::vector<std::int32_t> expected_sums(64);

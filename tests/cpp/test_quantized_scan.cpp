@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ using epibias::test::codes_of;
 using epibias::test::integer_matrix;
 using epibias::test::Matrix;
 using epibias::test::norms_of;
+using epibias::test::OwnPrincipalCodes;
 using epibias::test::random_matrix;
 
 namespace {
@@ -46,7 +48,7 @@ struct Answer {
 };
 
 // Which codes a search goes through.
-enum class Codes { kEight, kFourFirst, kOnce };
+enum class Codes { kEight, kFourFirst, kPrincipal, kOnce };
 
 struct Way {
     QuantizedScanOptions options = {};
@@ -75,8 +77,16 @@ Answer found(const Matrix& queries, const Matrix& passages, std::int64_t k, cons
         const auto eight = codes_of(passages, norms, 8);
         std::vector<std::uint8_t> four;
         if (way.codes == Codes::kFourFirst) four = codes_of(passages, norms, 4);
-        counted = epibias::quantized_scan(queries.view(), passages.view(), k, norms, {eight, four},
-                                          indices, similarities, way.options);
+        // A half of the axes, of which a half are scanned; or all that there are.
+        const std::int64_t dim = passages.n_columns();
+        const std::int64_t n_axes = dim % 2 == 0 && dim > 4 ? dim / 2 : dim;
+        const std::int64_t n_leading = dim % 3 == 0 ? n_axes : (n_axes + 1) / 2;
+        std::optional<OwnPrincipalCodes> principal;
+        if (way.codes == Codes::kPrincipal) principal.emplace(passages, norms, n_axes, n_leading);
+        counted = epibias::quantized_scan(
+            queries.view(), passages.view(), k, norms,
+            {eight, four, principal ? principal->view() : epibias::PrincipalCodes{}}, indices,
+            similarities, way.options);
     }
     CHECK(counted.n_rescored >= queries.n_rows() * k);
     if (counts != nullptr) *counts = counted;
@@ -98,7 +108,8 @@ template <typename Test>
 void in_every_way(Test test) {
     at_every_level([&](const std::string& level) {
         CAPTURE(level);
-        for (const Codes codes : {Codes::kEight, Codes::kFourFirst, Codes::kOnce}) {
+        for (const Codes codes :
+             {Codes::kEight, Codes::kFourFirst, Codes::kPrincipal, Codes::kOnce}) {
             CAPTURE(static_cast<int>(codes));
             test(Way{.codes = codes});
             if (level == "avx512") test(Way{.options = {.vnni = false}, .codes = codes});
@@ -227,6 +238,57 @@ TEST_CASE("4 bits give up where they leave too much, and 8 bits answer") {
     CHECK(found(queries, passages, 5, {.codes = Codes::kFourFirst}, &counts) == answer);
     CHECK(counts.n_repeated == 1);
     CHECK(counts.n_rescored < 10000);
+}
+
+TEST_CASE("principal axes that say nothing give up, and 8 bits answer") {
+    // All that differs lies beyond the axes.
+    Matrix passages = random_matrix(30000, 64, 25);
+    const Matrix axes = epibias::test::axes_of(32, 64);
+    const Matrix queries = random_matrix(3, 64, 26);
+    for (std::int64_t row = 0; row < 30000; ++row) {
+        for (std::int64_t axis = 0; axis < 32; ++axis) {
+            double along = 0;
+            for (std::int64_t i = 0; i < 64; ++i) {
+                along += static_cast<double>(axes.get(axis, i) * passages.get(row, i));
+            }
+            for (std::int64_t i = 0; i < 64; ++i) {
+                passages.set(row, i,
+                             passages.get(row, i) - static_cast<float>(along) * axes.get(axis, i));
+            }
+        }
+    }
+    const Answer answer = expected(queries, passages, 5);
+    for (const int threads : {1, 2}) {
+        epibias::QuantizedScanCounts counts;
+        const Way way{.options = {.n_threads = threads}, .codes = Codes::kPrincipal};
+        CHECK(found(queries, passages, 5, way, &counts) == answer);
+        CHECK(counts.n_repeated == 3);
+        CHECK(counts.n_rescored < 10000);
+    }
+}
+
+TEST_CASE("principal axes that say all settle nearly every row by codes") {
+    const Matrix queries = random_matrix(5, 48, 27);
+    Matrix passages = random_matrix(20000, 48, 28);
+    for (std::int64_t row = 0; row < 20000; ++row) {
+        for (std::int64_t i = 24; i < 48; ++i) passages.set(row, i, 0.01F * passages.get(row, i));
+    }
+    const auto norms = norms_of(passages);
+    Matrix identity(36, 48);
+    for (std::int64_t axis = 0; axis < 36; ++axis) identity.set(axis, axis, 1.0F);
+    const auto eight = codes_of(passages, norms, 8);
+    const auto sizes = epibias::principal_sizes(20000, 36, 24);
+    std::vector<std::uint8_t> leading(static_cast<std::size_t>(sizes.leading));
+    std::vector<std::uint8_t> rest(static_cast<std::size_t>(sizes.rest));
+    epibias::quantize_principal(passages.view(), norms, {identity.view(), 24}, leading, rest);
+    Answer answer(5, 10);
+    const auto counts = epibias::quantized_scan(queries.view(), passages.view(), 10, norms,
+                                                {eight, {}, {{identity.view(), 24}, leading, rest}},
+                                                {answer.indices.data(), 5, 10},
+                                                {answer.similarities.data(), 5, 10});
+    CHECK(answer == expected(queries, passages, 10));
+    CHECK(counts.n_repeated == 0);
+    CHECK(counts.n_rescored < 5 * 400);
 }
 
 TEST_CASE("without codes at hand: several chunks, blocks and threads") {

@@ -23,6 +23,7 @@
 //   k-th similarity lies; a guess that proves too high costs a second scan of that query. 4 bits
 //   halve what is read from memory, which is all that counts for few queries, and leave ten times
 //   as many passages to score; a query that leaves more than 1 in 64 is scanned again with 8 bits.
+//   Codes of principal axes (principal_codes.hpp) read a quarter, for few queries and many.
 // Memory: codes of about dim + 8 or dim / 2 + 8 bytes a passage, beside the caller's 8 for the
 //   inverse norm; per thread O(min(n_queries, 256, 2^19 / k) * (k + n_passages / 64 with 4 bits)).
 //   The float32 rows are read only to be re-scored and may stay on disk.
@@ -32,6 +33,7 @@
 #include <span>
 
 #include "epibias/matrix_view.hpp"
+#include "epibias/principal_codes.hpp"
 
 namespace epibias {
 
@@ -50,6 +52,7 @@ void quantize_passages(MatrixView<const float> passages, std::span<const double>
 struct QuantizedCodes {
     std::span<const std::uint8_t> eight_bits;
     std::span<const std::uint8_t> four_bits;  // scanned first, where there are any
+    PrincipalCodes principal;                 // scanned instead of these, where there are any
 };
 
 struct QuantizedScanOptions {

@@ -27,6 +27,8 @@ const QuantizedScanKernels kQuantizedScan = {
     .sum_tile = sum_tile<EightBits<Lanes256>, 2, 4>,
     .passing = passing<Lanes256>,
     .collect = collect<Lanes256>,
+    .row_product = row_product<Lanes256>,
+    .project = project<Lanes256, 2>,
 };
 const QuantizedScanKernels kQuantizedScanFourBits = {
     .code_limit = 7,
@@ -39,6 +41,8 @@ const QuantizedScanKernels kQuantizedScanFourBits = {
     .sum_tile = sum_tile<FourBits<Lanes256>, 2, 4>,
     .passing = passing<Lanes256>,
     .collect = collect<Lanes256>,
+    .row_product = row_product<Lanes256>,
+    .project = project<Lanes256, 2>,
 };
 }  // namespace avx2
 

@@ -34,6 +34,8 @@ const QuantizedScanKernels kQuantizedScan = {
     .sum_tile = sum_tile<EightBits<LanesVnni256>, 2, 5>,
     .passing = passing<LanesVnni256>,
     .collect = collect<LanesVnni256>,
+    .row_product = row_product<LanesVnni256>,
+    .project = project<LanesVnni256, 2>,
 };
 const QuantizedScanKernels kQuantizedScanFourBits = {
     .code_limit = 7,
@@ -46,6 +48,8 @@ const QuantizedScanKernels kQuantizedScanFourBits = {
     .sum_tile = sum_tile<FourBits<LanesVnni256>, 2, 4>,
     .passing = passing<LanesVnni256>,
     .collect = collect<LanesVnni256>,
+    .row_product = row_product<LanesVnni256>,
+    .project = project<LanesVnni256, 2>,
 };
 }  // namespace EPIBIAS_VNNI_LEVEL
 

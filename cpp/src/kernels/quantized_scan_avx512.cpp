@@ -26,6 +26,8 @@ const QuantizedScanKernels kQuantizedScan = {
     .sum_tile = sum_tile<EightBits<Lanes512>, 4, 5>,
     .passing = passing<Lanes512>,
     .collect = collect<Lanes512>,
+    .row_product = row_product<Lanes512>,
+    .project = project<Lanes512, 4>,
 };
 const QuantizedScanKernels kQuantizedScanFourBits = {
     .code_limit = 7,
@@ -38,6 +40,8 @@ const QuantizedScanKernels kQuantizedScanFourBits = {
     .sum_tile = sum_tile<FourBits<Lanes512>, 4, 4>,
     .passing = passing<Lanes512>,
     .collect = collect<Lanes512>,
+    .row_product = row_product<Lanes512>,
+    .project = project<Lanes512, 4>,
 };
 }  // namespace avx512
 

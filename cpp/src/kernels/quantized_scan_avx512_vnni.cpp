@@ -25,6 +25,8 @@ const QuantizedScanKernels kQuantizedScan = {
     .sum_tile = sum_tile<EightBits<LanesVnni>, 4, 6>,
     .passing = passing<LanesVnni>,
     .collect = collect<LanesVnni>,
+    .row_product = row_product<LanesVnni>,
+    .project = project<LanesVnni, 4>,
 };
 const QuantizedScanKernels kQuantizedScanFourBits = {
     .code_limit = 7,
@@ -37,6 +39,8 @@ const QuantizedScanKernels kQuantizedScanFourBits = {
     .sum_tile = sum_tile<FourBits<LanesVnni>, 4, 4>,
     .passing = passing<LanesVnni>,
     .collect = collect<LanesVnni>,
+    .row_product = row_product<LanesVnni>,
+    .project = project<LanesVnni, 4>,
 };
 }  // namespace avx512_vnni
 

@@ -4,9 +4,10 @@
 // namespace, so that no level's code can be linked into another.
 //
 // Lanes has: kWidth; Floats, Integers, Bytes, vectors of kWidth elements in the notation of GCC and
-// Clang; take(sums, scales, residuals, filter, row, out), which appends what passes of kWidth rows;
-// Reals, a register of float32; reals(at), value(sums, scale, filter scale), any_passes(value,
-// residual, filter), which make the same comparison.
+// Clang; Reals, a register of float32; reals(at), value(sums, scale, filter scale), weighted(reals,
+// weight), plus_weighted(reals, more, weight), any_passes(upper, limit); take(upper, value, margin,
+// limit, row, out), which appends what passes of kWidth rows; multiply_add(left, right, sum) of
+// Floats; row_product, which the levels share where they have sum_rows.
 // For sum_rows also: Sums, a register of int32; zero_based(start), load(codes), low_halves(codes)
 // and high_halves(codes) of 4 bits, repeat(word), add_products(sums, codes, query),
 // store(at, sums).
@@ -132,19 +133,39 @@ void sum_tile(const QuantizedTile& tile, const std::int32_t* words, const std::i
     }
 }
 
+// What the codes say of kWidth rows for one query.
+template <typename Lanes>
+struct Estimate {
+    using Reals = Lanes::Reals;
+    Reals value, upper;
+
+    // `tail`: scale of the first row, with its residual and remainder behind it.
+    Estimate(const std::int32_t* sums, const std::uint8_t* tail, bool has_remainders,
+             const QueryFilter& filter)
+        : value(Lanes::value(sums, Lanes::reals(tail), filter.scale)),
+          upper(Lanes::plus_weighted(value, Lanes::reals(tail + kScaleBytes),
+                                     filter.residual_weight)) {
+        if (!has_remainders) return;
+        upper = Lanes::plus_weighted(upper, Lanes::reals(tail + 2 * kScaleBytes),
+                                     filter.remainder_weight);
+    }
+};
+
+inline const std::uint8_t* tail_of(const QuantizedTile& tile, std::int64_t row) {
+    return tile.data + row / kGroupRows * tile.group_bytes + tile.n_steps * kStepBytes +
+           row % kGroupRows * 4;
+}
+
 template <typename Lanes>
 unsigned passing(const QuantizedTile& tile, const std::int32_t* sums, const QueryFilter* filters,
                  int n_queries) {
     unsigned passed = 0;
     for (std::int64_t row = 0; row < kTileRows; row += Lanes::kWidth) {
-        const std::uint8_t* scales = tile.data + row / kGroupRows * tile.group_bytes +
-                                     tile.n_steps * kStepBytes + row % kGroupRows * 4;
-        const typename Lanes::Reals scale = Lanes::reals(scales);
-        const typename Lanes::Reals residual = Lanes::reals(scales + kScaleBytes);
+        const std::uint8_t* tail = tail_of(tile, row);
         for (int query = 0; query < n_queries; ++query) {
-            const bool any = Lanes::any_passes(
-                Lanes::value(sums + query * kTileRows + row, scale, filters[query].scale), residual,
-                filters[query]);
+            const Estimate<Lanes> estimate(sums + query * kTileRows + row, tail,
+                                           tile.has_remainders, filters[query]);
+            const bool any = Lanes::any_passes(estimate.upper, filters[query].limit);
             passed |= static_cast<unsigned>(any) << static_cast<unsigned>(query);
         }
     }
@@ -156,24 +177,30 @@ int collect(const QuantizedTile& tile, const std::int32_t* sums, const QueryFilt
             std::uint32_t first_row, const CandidateArrays& out) {
     int count = 0;
     for (std::int64_t row = 0; row < kTileRows; row += Lanes::kWidth) {
-        const std::uint8_t* scales = tile.data + row / kGroupRows * tile.group_bytes +
-                                     tile.n_steps * kStepBytes + row % kGroupRows * 4;
-        count += Lanes::take(sums + row, scales, scales + kScaleBytes, filter,
+        const std::uint8_t* tail = tail_of(tile, row);
+        const Estimate<Lanes> estimate(sums + row, tail, tile.has_remainders, filter);
+        if (!Lanes::any_passes(estimate.upper, filter.limit)) continue;
+        typename Lanes::Reals margin =
+            Lanes::weighted(Lanes::reals(tail + kScaleBytes), filter.residual_weight);
+        if (tile.has_remainders) {
+            margin = Lanes::plus_weighted(margin, Lanes::reals(tail + 2 * kScaleBytes),
+                                          filter.remainder_weight);
+        }
+        count += Lanes::take(estimate.upper, estimate.value, margin, filter.limit,
                              first_row + static_cast<std::uint32_t>(row),
-                             {out.values + count, out.residuals + count, out.rows + count});
+                             {out.values + count, out.margins + count, out.rows + count});
     }
     return count;
 }
 
 // Appends the lanes named by `passed`, in ascending order.
-inline int append(unsigned passed, const float* lane_values, const void* lane_residuals,
+inline int append(unsigned passed, const float* lane_values, const float* lane_margins,
                   std::uint32_t first_row, const CandidateArrays& out) {
     int count = 0;
     for (; passed != 0; passed &= passed - 1) {
         const auto lane = static_cast<std::uint32_t>(__builtin_ctz(passed));
         out.values[count] = lane_values[lane];
-        __builtin_memcpy(out.residuals + count,
-                         static_cast<const char*>(lane_residuals) + sizeof(float) * lane, 4);
+        out.margins[count] = lane_margins[lane];
         out.rows[count++] = first_row + lane;
     }
     return count;
@@ -286,6 +313,86 @@ QuantizedRow quantize_clipped(const float* row, std::int64_t dim, int limit, std
         }
     }
     return write_codes<Lanes>(row, dim, best_inverse, best_step, most, codes);
+}
+
+// One row whose codes lie together.
+template <typename Lanes>
+std::int32_t row_product(const std::uint8_t* codes, const std::int8_t* query, std::int64_t n_lines,
+                         std::int32_t start) {
+    constexpr std::int64_t kBytes = 4 * Lanes::kSumRows;
+    typename Lanes::Sums acc = Lanes::zero_based(0);
+    for (std::int64_t at = 0; at < n_lines * kStepBytes; at += kBytes) {
+        const auto* wanted = reinterpret_cast<const std::uint8_t*>(query) + at;
+        acc = Lanes::add_products(acc, Lanes::load(codes + at), Lanes::load(wanted));
+    }
+    std::int32_t parts[Lanes::kSumRows];
+    Lanes::store(parts, acc);
+    std::int32_t sum = start;
+#pragma GCC unroll 16
+    for (std::int64_t part = 0; part < Lanes::kSumRows; ++part) sum += parts[part];
+    return sum;
+}
+
+// kRows x kAxes products at once, so that what is loaded serves several.
+template <typename Lanes, int kRows, int kAxes>
+void project_some(const float* rows, const float* axes, std::int64_t n_axes, std::int64_t dim,
+                  float* out) {
+    using Floats = Lanes::Floats;
+    Floats acc[kRows][kAxes] = {};
+    std::int64_t i = 0;
+    for (; i + Lanes::kWidth <= dim; i += Lanes::kWidth) {
+        Floats along[kAxes];
+#pragma GCC unroll 4
+        for (int axis = 0; axis < kAxes; ++axis)
+            along[axis] = load_from<Floats>(axes + axis * dim + i);
+#pragma GCC unroll 4
+        for (int row = 0; row < kRows; ++row) {
+            const auto values = load_from<Floats>(rows + row * dim + i);
+#pragma GCC unroll 4
+            for (int axis = 0; axis < kAxes; ++axis) {
+                acc[row][axis] = Lanes::multiply_add(values, along[axis], acc[row][axis]);
+            }
+        }
+    }
+    for (int row = 0; row < kRows; ++row) {
+        for (int axis = 0; axis < kAxes; ++axis) {
+            float sum = sum_lanes<Lanes>(acc[row][axis]);
+            for (std::int64_t rest = i; rest < dim; ++rest) {
+                float value = 0;
+                float along = 0;
+                __builtin_memcpy(&value, rows + row * dim + rest, sizeof value);
+                __builtin_memcpy(&along, axes + axis * dim + rest, sizeof along);
+                sum += value * along;
+            }
+            out[row * n_axes + axis] = sum;
+        }
+    }
+}
+
+// All rows on some axes: these stay in the first level of cache.
+template <typename Lanes, int kRows, int kAxes>
+void project_on(const float* rows, std::int64_t n_rows, const float* axes, std::int64_t n_axes,
+                std::int64_t dim, float* out) {
+    std::int64_t row = 0;
+    for (; row + kRows <= n_rows; row += kRows) {
+        project_some<Lanes, kRows, kAxes>(rows + row * dim, axes, n_axes, dim, out + row * n_axes);
+    }
+    for (; row < n_rows; ++row) {
+        project_some<Lanes, 1, kAxes>(rows + row * dim, axes, n_axes, dim, out + row * n_axes);
+    }
+}
+
+// kRows at once: as many as the registers hold the sums of, with four axes.
+template <typename Lanes, int kRows>
+void project(const float* rows, std::int64_t n_rows, const float* axes, std::int64_t n_axes,
+             std::int64_t dim, float* out) {
+    std::int64_t axis = 0;
+    for (; axis + 4 <= n_axes; axis += 4) {
+        project_on<Lanes, kRows, 4>(rows, n_rows, axes + axis * dim, n_axes, dim, out + axis);
+    }
+    for (; axis < n_axes; ++axis) {
+        project_on<Lanes, kRows, 1>(rows, n_rows, axes + axis * dim, n_axes, dim, out + axis);
+    }
 }
 
 }  // namespace

@@ -22,20 +22,22 @@ struct QuantizedTile {
     std::int64_t group_bytes;
     const std::uint8_t* next;  // what to fetch into cache meanwhile
     std::int64_t n_next_lines;
+    bool has_remainders = false;  // behind the residuals (principal_codes.hpp)
 };
 
-// A passage of value v = scale * sum * (scale of the row) passes where
-// v + residual_weight * (residual of the row) >= limit.
+// A passage of value v = scale * sum * (scale of the row) passes where v + margin >= limit, with
+// margin = residual_weight * (residual of the row) + remainder_weight * (remainder of the row).
 struct QueryFilter {
     float scale;
     float residual_weight;
     float limit;
+    float remainder_weight = 0;
 };
 
 // Where collect appends: flat arrays, so that the rest of the work reads no record again.
 struct CandidateArrays {
     float* values;
-    float* residuals;
+    float* margins;
     std::uint32_t* rows;
 };
 
@@ -66,9 +68,17 @@ struct QuantizedScanKernels {
     // Which of 1 … n_queries queries have a row that passes: bit i for filters[i]. sums as above.
     unsigned (*passing)(const QuantizedTile& tile, const std::int32_t* sums,
                         const QueryFilter* filters, int n_queries);
-    // Appends value, residual and row of what passes; returns how many did. Room for 80 of each.
+    // Appends value, margin and row of what passes; returns how many did. Room for 80 of each.
     int (*collect)(const QuantizedTile& tile, const std::int32_t* sums, const QueryFilter& filter,
                    std::uint32_t first_row, const CandidateArrays& out);
+    // Products of one row's codes, n_lines cache lines of them, with the codes of a query; `start`
+    // takes the offset off again. Exactly.
+    std::int32_t (*row_product)(const std::uint8_t* codes, const std::int8_t* query,
+                                std::int64_t n_lines, std::int32_t start);
+    // out[row * n_axes + axis] = <rows[row], axes[axis]> in float32, each summed in error_lanes
+    // parts. rows [n_rows, dim], axes [n_axes, dim], at any address.
+    void (*project)(const float* rows, std::int64_t n_rows, const float* axes, std::int64_t n_axes,
+                    std::int64_t dim, float* out);
 };
 
 namespace scalar {

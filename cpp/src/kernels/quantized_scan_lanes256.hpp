@@ -37,24 +37,28 @@ struct SharedLanes256 {
         const __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(whole), scale);
         return _mm256_mul_ps(scaled, _mm256_set1_ps(query_scale));
     }
-    static unsigned passed(Reals value, Reals residual, const QueryFilter& filter) {
-        const __m256 upper =
-            _mm256_fmadd_ps(residual, _mm256_set1_ps(filter.residual_weight), value);
+    static Reals weighted(Reals values, float weight) {
+        return _mm256_mul_ps(values, _mm256_set1_ps(weight));
+    }
+    static Reals plus_weighted(Reals sum, Reals values, float weight) {
+        return _mm256_fmadd_ps(values, _mm256_set1_ps(weight), sum);
+    }
+    static Floats multiply_add(Floats left, Floats right, Floats sum) {
+        return _mm256_fmadd_ps(left, right, sum);
+    }
+    static unsigned passed(Reals upper, float limit) {
         return static_cast<unsigned>(
-            _mm256_movemask_ps(_mm256_cmp_ps(upper, _mm256_set1_ps(filter.limit), _CMP_GE_OQ)));
+            _mm256_movemask_ps(_mm256_cmp_ps(upper, _mm256_set1_ps(limit), _CMP_GE_OQ)));
     }
-    static bool any_passes(Reals value, Reals residual, const QueryFilter& filter) {
-        return passed(value, residual, filter) != 0;
-    }
+    static bool any_passes(Reals upper, float limit) { return passed(upper, limit) != 0; }
 
-    static int take(const std::int32_t* sums, const void* scales, const void* residuals,
-                    const QueryFilter& filter, std::uint32_t row, const CandidateArrays& out) {
-        const __m256 all_values = value(sums, reals(scales), filter.scale);
-        const unsigned chosen = passed(all_values, reals(residuals), filter);
-        if (chosen == 0) return 0;
+    static int take(Reals upper, Reals values, Reals margins, float limit, std::uint32_t row,
+                    const CandidateArrays& out) {
         float lane_values[kWidth];
-        _mm256_storeu_ps(lane_values, all_values);
-        return append(chosen, lane_values, residuals, row, out);
+        float lane_margins[kWidth];
+        _mm256_storeu_ps(lane_values, values);
+        _mm256_storeu_ps(lane_margins, margins);
+        return append(passed(upper, limit), lane_values, lane_margins, row, out);
     }
 };
 

@@ -32,27 +32,29 @@ struct SharedLanes512 {
         const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(sums)), scale);
         return _mm512_mul_ps(scaled, _mm512_set1_ps(query_scale));
     }
-    static __mmask16 passed(Reals value, Reals residual, const QueryFilter& filter) {
-        const __m512 upper =
-            _mm512_fmadd_ps(residual, _mm512_set1_ps(filter.residual_weight), value);
-        return _mm512_cmp_ps_mask(upper, _mm512_set1_ps(filter.limit), _CMP_GE_OQ);
+    static Reals weighted(Reals values, float weight) {
+        return _mm512_mul_ps(values, _mm512_set1_ps(weight));
     }
-    static bool any_passes(Reals value, Reals residual, const QueryFilter& filter) {
-        return passed(value, residual, filter) != 0;
+    static Reals plus_weighted(Reals sum, Reals values, float weight) {
+        return _mm512_fmadd_ps(values, _mm512_set1_ps(weight), sum);
     }
+    static Floats multiply_add(Floats left, Floats right, Floats sum) {
+        return _mm512_fmadd_ps(left, right, sum);
+    }
+    static __mmask16 passed(Reals upper, float limit) {
+        return _mm512_cmp_ps_mask(upper, _mm512_set1_ps(limit), _CMP_GE_OQ);
+    }
+    static bool any_passes(Reals upper, float limit) { return passed(upper, limit) != 0; }
 
-    static int take(const std::int32_t* sums, const void* scales, const void* residuals,
-                    const QueryFilter& filter, std::uint32_t row, const CandidateArrays& out) {
-        const __m512 all_values = value(sums, reals(scales), filter.scale);
-        const __m512 all_residuals = reals(residuals);
-        const __mmask16 chosen = passed(all_values, all_residuals, filter);
-        if (chosen == 0) return 0;
+    static int take(Reals upper, Reals values, Reals margins, float limit, std::uint32_t row,
+                    const CandidateArrays& out) {
+        const __mmask16 chosen = passed(upper, limit);
         // Compressed in registers: compressing into memory is microcoded on Zen 4.
         const __m512i lanes =
             _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
         const __m512i all = _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<int>(row)));
-        _mm512_storeu_ps(out.values, _mm512_maskz_compress_ps(chosen, all_values));
-        _mm512_storeu_ps(out.residuals, _mm512_maskz_compress_ps(chosen, all_residuals));
+        _mm512_storeu_ps(out.values, _mm512_maskz_compress_ps(chosen, values));
+        _mm512_storeu_ps(out.margins, _mm512_maskz_compress_ps(chosen, margins));
         _mm512_storeu_si512(out.rows, _mm512_maskz_compress_epi32(chosen, all));
         return __builtin_popcount(chosen);
     }

@@ -23,23 +23,24 @@ struct Lanes128 {
     static Reals value(const std::int32_t* sums, Reals scale, float query_scale) {
         return __builtin_convertvector(load_from<Integers>(sums), Floats) * scale * query_scale;
     }
-    static Integers passed(Reals value, Reals residual, const QueryFilter& filter) {
-        return value + residual * filter.residual_weight >= filter.limit;
+    static Reals weighted(Reals values, float weight) { return values * weight; }
+    static Reals plus_weighted(Reals sum, Reals values, float weight) {
+        return sum + values * weight;
     }
-    static bool any(Integers lanes) { return ((lanes[0] | lanes[1]) | (lanes[2] | lanes[3])) != 0; }
-    static bool any_passes(Reals value, Reals residual, const QueryFilter& filter) {
-        return any(passed(value, residual, filter));
+    static Floats multiply_add(Floats left, Floats right, Floats sum) { return left * right + sum; }
+    static bool any_passes(Reals upper, float limit) {
+        const Integers yes = upper >= limit;
+        return ((yes[0] | yes[1]) | (yes[2] | yes[3])) != 0;
     }
 
-    static int take(const std::int32_t* sums, const void* scales, const void* residuals,
-                    const QueryFilter& filter, std::uint32_t row, const CandidateArrays& out) {
-        const Floats all_values = value(sums, reals(scales), filter.scale);
-        const Integers yes = passed(all_values, reals(residuals), filter);
-        if (!any(yes)) return 0;
+    static int take(Reals upper, Reals values, Reals margins, float limit, std::uint32_t row,
+                    const CandidateArrays& out) {
+        const Integers yes = upper >= limit;
         const unsigned chosen =
             (static_cast<unsigned>(yes[0]) & 1U) | (static_cast<unsigned>(yes[1]) & 2U) |
             (static_cast<unsigned>(yes[2]) & 4U) | (static_cast<unsigned>(yes[3]) & 8U);
-        return append(chosen, reinterpret_cast<const float*>(&all_values), residuals, row, out);
+        return append(chosen, reinterpret_cast<const float*>(&values),
+                      reinterpret_cast<const float*>(&margins), row, out);
     }
 };
 
@@ -134,6 +135,20 @@ void sum_tile_portable(const QuantizedTile& tile, const std::int32_t* words,
     }
 }
 
+std::int32_t row_product_portable(const std::uint8_t* codes, const std::int8_t* query,
+                                  std::int64_t n_lines, std::int32_t start) {
+    Integers4 acc = {start};
+    for (std::int64_t at = 0; at < n_lines * kStepBytes; at += 8) {
+        const auto row = load_from<Codes>(codes + at) ^ static_cast<std::int8_t>(-128);
+        const Shorts products = __builtin_convertvector(row, Shorts) *
+                                __builtin_convertvector(load_from<Codes>(query + at), Shorts);
+        // Both halves of each 32 bits, with their signs.
+        const auto halves = load_from<Integers4>(&products);
+        acc += ((halves << 16) >> 16) + (halves >> 16);
+    }
+    return (acc[0] + acc[1]) + (acc[2] + acc[3]);
+}
+
 }  // namespace
 
 namespace scalar {
@@ -148,6 +163,8 @@ const QuantizedScanKernels kQuantizedScan = {
     .sum_tile = sum_tile_portable<PortableEightBits>,
     .passing = passing<Lanes128>,
     .collect = collect<Lanes128>,
+    .row_product = row_product_portable,
+    .project = project<Lanes128, 2>,
 };
 const QuantizedScanKernels kQuantizedScanFourBits = {
     .code_limit = 7,
@@ -160,6 +177,8 @@ const QuantizedScanKernels kQuantizedScanFourBits = {
     .sum_tile = sum_tile_portable<PortableFourBits>,
     .passing = passing<Lanes128>,
     .collect = collect<Lanes128>,
+    .row_product = row_product_portable,
+    .project = project<Lanes128, 2>,
 };
 }  // namespace scalar
 
