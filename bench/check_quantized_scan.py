@@ -1,9 +1,10 @@
-"""The scans of codes against the oracle: 1,000 random cases, and 100 searches of 200,000 passages.
+"""The scans of codes against the oracle: 1,000 random cases, and 125 searches of 200,000 passages.
 
-The cases are those of `check_cosine_topk`. Each runs with codes of 8 bits, of 4 bits before them,
-and made on the way, with every kernel of the machine (each SIMD level, AVX-512 also without VNNI)
-and 1, 2 and 3 threads. The large searches, of normal and of clustered rows with 384 and 768
-columns, run with the float32 scan too. Run alone: `python bench/check_quantized_scan.py`.
+The cases are those of `check_cosine_topk`. Each runs with codes of 8 bits, of 4 bits or of
+principal axes before them, and made on the way, with every kernel of the machine (each SIMD
+level, AVX-512 also without VNNI) and 1, 2 and 3 threads. The large searches, of normal and of clustered rows with
+384 and 768 columns, and of rows of which few axes tell most, run with the float32 scan too. Run
+alone: `python bench/check_quantized_scan.py`.
 """
 
 from __future__ import annotations
@@ -25,11 +26,18 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import reference  # tests/reference.py: the definition
 from epibias import _core
+from epibias.retrieval import principal
 
 THREADS = (1, 2, 3)
 N_PASSAGES = 200_000
 RUNS_A_CORPUS = 25
-CORPORA = [("iid", 384), ("clustered", 384), ("iid", 768), ("clustered", 768)]
+CORPORA = [
+    ("iid", 384),
+    ("clustered", 384),
+    ("iid", 768),
+    ("clustered", 768),
+    ("few axes", 384),
+]
 K = 20
 
 
@@ -42,17 +50,31 @@ def kernels() -> Iterator[tuple[str, bool]]:
             yield level, False
 
 
+def principal_codes(passages: np.ndarray, norms: np.ndarray) -> tuple[Any, ...]:
+    """Code passages along the axes that an index would choose."""
+    axes, n_leading = principal.axes_of(passages)
+    return axes, n_leading, *_core.quantize_principal(passages, norms, axes, n_leading)
+
+
 def searches(
     queries: np.ndarray, passages: np.ndarray, k: int, norms: np.ndarray, vnni: bool
 ) -> Iterator[tuple[str, Any]]:
-    """Run one search through codes of 8 bits, 4 bits before them, and codes made on the way."""
+    """Run one search through codes of 8 bits, others before them, and codes made on the way."""
     eight = _core.quantize_passages(passages, norms)
     four = _core.quantize_passages(passages, norms, 4)
+    along = principal_codes(passages, norms)
     for n_threads in THREADS:
         _core.set_n_threads(n_threads)
         yield "int8", _core.quantized_scan(queries, passages, k, norms, eight, vnni=vnni)
         yield "int4", _core.quantized_scan(queries, passages, k, norms, eight, four, vnni=vnni)
+        found = _core.quantized_scan(queries, passages, k, norms, eight, vnni=vnni, principal=along)
+        yield "principal", found
         yield "int8_once", _core.quantized_scan_once(queries, passages, k, norms, vnni=vnni)
+
+
+def normal(rng: np.random.Generator, n: int, dim: int) -> np.ndarray:
+    """Independent normal rows, the worst case."""
+    return rng.standard_normal((n, dim), np.float32)
 
 
 def clustered(rng: np.random.Generator, n: int, dim: int) -> np.ndarray:
@@ -62,6 +84,15 @@ def clustered(rng: np.random.Generator, n: int, dim: int) -> np.ndarray:
     within = rng.standard_normal((n, dim), np.float32) * spectrum * np.float32(0.8)
     rotation = np.linalg.qr(rng.standard_normal((dim, dim)))[0].astype(np.float32)
     return (centres[rng.integers(0, len(centres), n)] + within) @ rotation
+
+
+def few_axes(rng: np.random.Generator, n: int, dim: int) -> np.ndarray:
+    """Clusters of which few axes tell most."""
+    turned = np.linalg.qr(rng.standard_normal((dim, dim)))[0][:64].astype(np.float32)
+    return clustered(rng, n, 64) @ turned + np.float32(0.1) * rng.standard_normal((n, dim), "f4")
+
+
+ROWS = {"iid": normal, "clustered": clustered, "few axes": few_axes}
 
 
 def exact_answer(queries: np.ndarray, passages: np.ndarray, k: int) -> list[tuple[Any, Any]]:
@@ -80,20 +111,19 @@ def exact_answer(queries: np.ndarray, passages: np.ndarray, k: int) -> list[tupl
 
 
 def large_searches() -> tuple[Counter[str], list[Any]]:
-    """Search 200,000 passages 100 times, in every way; runs by scan, and those that differ."""
+    """Search 200,000 passages 125 times, in every way; runs by scan, and those that differ."""
     runs: Counter[str] = Counter()
     differing: list[Any] = []
     for number, (kind, dim) in enumerate(CORPORA):
         rng = np.random.default_rng(SEED + number)
         n = N_PASSAGES + RUNS_A_CORPUS
-        values = (
-            rng.standard_normal((n, dim), np.float32) if kind == "iid" else clustered(rng, n, dim)
-        )
+        values = ROWS[kind](rng, n, dim)
         queries, passages = values[:RUNS_A_CORPUS].copy(), values[RUNS_A_CORPUS:].copy()
         answers = exact_answer(queries, passages, K)
         norms = _core.inverse_norms(passages)
         eight = _core.quantize_passages(passages, norms)
         four = _core.quantize_passages(passages, norms, 4)
+        along = principal_codes(passages, norms)
         for level, vnni in kernels():
             for query, (indices, similarities) in enumerate(answers):
                 one = queries[query : query + 1].copy()
@@ -102,6 +132,9 @@ def large_searches() -> tuple[Counter[str], list[Any]]:
                     "float32": _core.cosine_topk(one, passages, K, norms),
                     "int8": _core.quantized_scan(one, passages, K, norms, eight, vnni=vnni),
                     "int4": _core.quantized_scan(one, passages, K, norms, eight, four, vnni=vnni),
+                    "principal": _core.quantized_scan(
+                        one, passages, K, norms, eight, vnni=vnni, principal=along
+                    ),
                     "int8_once": _core.quantized_scan_once(one, passages, K, norms, vnni=vnni),
                 }
                 for scan, answer in found.items():
@@ -142,7 +175,7 @@ def run() -> dict[str, Any]:
         "passed": not differing
         and not large_differing
         and all(runs[scan] == N_CASES * n_kernels * len(THREADS) for scan in runs)
-        and len(large_runs) == 4
+        and len(large_runs) == 5
         and all(count == n_large * n_kernels for count in large_runs.values()),
         "cases": N_CASES,
         "kernels": n_kernels,

@@ -32,6 +32,7 @@ LAYERS = [
     {
         "kernels",
         "kernels_polarization",
+        "kernels_principal",
         "kernels_quantized",
         "kernels_select",
         "kernels_sweep",
@@ -84,6 +85,7 @@ def test_only_the_kernels_touch_the_core():
     assert users == {
         "kernels",
         "kernels_polarization",
+        "kernels_principal",
         "kernels_quantized",
         "kernels_select",
         "kernels_sweep",

@@ -28,7 +28,7 @@ def saved_map(folder, passages):
     return np.load(folder / "passages.npy", mmap_mode="r")
 
 
-@pytest.mark.parametrize("scan", ["int8", "int4"])
+@pytest.mark.parametrize("scan", ["int8", "int4", "principal"])
 def test_the_index_gives_the_same_with_any_scan(scan):
     rng = np.random.default_rng(7)
     passages = rows(rng, 5_000, 48)
@@ -45,8 +45,11 @@ def test_the_index_gives_the_same_with_any_scan(scan):
         by_codes.diagnostics["bytes_beside_the_embeddings"]
         - by_floats.diagnostics["bytes_beside_the_embeddings"]
     )
-    row_bytes = 48 + 8 if scan == "int8" else 48 + 8 + 24 + 8
-    assert more == (5_000 + -5_000 % 64) * row_bytes
+    n_rows = 5_000 + -5_000 % 64
+    if scan == "principal":  # normal rows: all 48 axes lead, and nothing is in the records
+        assert more == n_rows * (48 + 8 + 48 + 12) + 5_000 * 64 + 48 * 48 * 4
+    else:
+        assert more == n_rows * (48 + 8 if scan == "int8" else 48 + 8 + 24 + 8)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +110,7 @@ def test_auto_stops_trying_4_bits_on_a_corpus_that_defeats_them():
 # ---- in a folder ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scan", ["float32", "int8", "int4"])
+@pytest.mark.parametrize("scan", ["float32", "int8", "int4", "principal"])
 def test_saved_prepared_and_loaded_are_one_index(scan, tmp_path, monkeypatch):
     monkeypatch.setattr(prepared, "_CHUNK_BYTES", 64 * 4 * 40 * 3)  # several pieces
     rng = np.random.default_rng(11)
@@ -147,9 +150,10 @@ def test_auto_prepares_codes_of_a_large_file(large, tmp_path):
 
 def test_an_empty_corpus_is_saved_and_loaded(tmp_path):
     none = np.empty((0, 3), np.float32)
-    CosineIndex.prepare(none, tmp_path, scan="int8")
-    found = CosineIndex.load(tmp_path, none).search(np.ones((2, 3), np.float32), k=1)
-    assert found.indices.shape == (2, 0)
+    for scan in ("int8", "principal"):
+        CosineIndex.prepare(none, tmp_path / scan, scan=scan)
+        found = CosineIndex.load(tmp_path / scan, none).search(np.ones((2, 3), np.float32), k=1)
+        assert found.indices.shape == (2, 0)
 
 
 def test_a_bad_row_of_a_later_piece_is_named_and_no_index_is_left(tmp_path, monkeypatch):
@@ -157,8 +161,9 @@ def test_a_bad_row_of_a_later_piece_is_named_and_no_index_is_left(tmp_path, monk
     passages = np.ones((300, 3), np.float32)
     CosineIndex.prepare(passages, tmp_path, scan="int8")
     passages[201, 1] = np.inf
-    with pytest.raises(InputError, match=r"^passage_embeddings: .*Inf in row 201"):
-        CosineIndex.prepare(passages, tmp_path, scan="int8")
+    for scan in ("principal", "int8"):
+        with pytest.raises(InputError, match=r"^passage_embeddings: .*Inf in row 201"):
+            CosineIndex.prepare(passages, tmp_path, scan=scan)
     with pytest.raises(InputError, match=r"^folder: expected a folder that CosineIndex\.prepare"):
         CosineIndex.load(tmp_path, passages)
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".unfinished")]
@@ -225,7 +230,7 @@ def test_too_little_space_is_told_before_anything_is_written(tmp_path, monkeypat
     assert os.listdir(tmp_path / "index") == []
 
 
-@pytest.mark.parametrize("scan", ["float32", "int8", "int4"])
+@pytest.mark.parametrize("scan", ["float32", "int8", "int4", "principal"])
 @pytest.mark.parametrize("n_all", [640, 677])
 def test_a_prefix_answers_as_an_index_of_its_own(scan, n_all):
     passages = rows(np.random.default_rng(16), n_all, 24)
@@ -241,11 +246,18 @@ def test_a_prefix_answers_as_an_index_of_its_own(scan, n_all):
         index.prefix(678)
 
 
-def test_a_flipped_bit_is_found_by_who_asks_for_it(tmp_path):
+@pytest.mark.parametrize(
+    ("scan", "codes"),
+    [
+        ("int4", ["codes_4_bits.npy"]),
+        ("principal", ["principal_axes.npy", "principal_leading.npy", "principal_rest.npy"]),
+    ],
+)
+def test_a_flipped_bit_is_found_by_who_asks_for_it(tmp_path, scan, codes):
     passages = rows(np.random.default_rng(18), 300, 16)
-    CosineIndex(passages, scan="int4").save(tmp_path)
+    CosineIndex(passages, scan=scan).save(tmp_path)
     assert len(CosineIndex.load(tmp_path, passages, verify=True)) == 300
-    for name in ("inverse_norms.npy", "codes_8_bits.npy", "codes_4_bits.npy"):
+    for name in ("inverse_norms.npy", "codes_8_bits.npy", *codes):
         content = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(content[:-9] + bytes([content[-9] ^ 64]) + content[-8:])
         assert len(CosineIndex.load(tmp_path, passages)) == 300

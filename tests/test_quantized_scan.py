@@ -18,7 +18,7 @@ from search_cases import DIMS, restore_level_and_threads, rows, whole_rows  # no
 KERNELS = [(level, True) for level in _core.simd_levels()]
 if "avx512" in _core.simd_levels():
     KERNELS.append(("avx512", False))
-CODES = ("eight", "four_first", "once")
+CODES = ("eight", "four_first", "principal_first", "once")
 WAYS = [(*kernel, codes) for kernel in KERNELS for codes in CODES]
 
 
@@ -32,6 +32,20 @@ def way(request):
     return request.param[1:]
 
 
+def principal_codes(passages, norms):
+    """Half of the axes of these passages, or all where dim is odd; half of them are scanned."""
+    dim = passages.shape[1]
+    n_axes = dim if dim % 2 else dim // 2
+    if dim > 512:  # any orthonormal axes will do
+        axes = (np.eye(64, dim) - 2 / dim).astype(np.float32)
+        n_axes = 64
+    else:
+        unit = passages.astype(np.float64) * norms[:, None]
+        axes = np.linalg.eigh(unit.T @ unit)[1][:, ::-1][:, :n_axes].T.astype("f4", order="C")
+    n_leading = (n_axes + 1) // 2
+    return axes, n_leading, *_core.quantize_principal(passages, norms, axes, n_leading)
+
+
 def search(queries, passages, k, way, **options):
     vnni, codes = way
     norms = _core.inverse_norms(passages)
@@ -39,8 +53,11 @@ def search(queries, passages, k, way, **options):
         found = _core.quantized_scan_once(queries, passages, k, norms, vnni=vnni)
     else:
         four = _core.quantize_passages(passages, norms, 4) if codes == "four_first" else None
+        along = principal_codes(passages, norms) if codes == "principal_first" else None
         eight = _core.quantize_passages(passages, norms)
-        found = _core.quantized_scan(queries, passages, k, norms, eight, four, vnni=vnni, **options)
+        found = _core.quantized_scan(
+            queries, passages, k, norms, eight, four, vnni=vnni, principal=along, **options
+        )
     assert found[2] >= len(queries) * k
     return found[:2]
 
@@ -181,6 +198,7 @@ def test_codes_of_any_level_serve_any_other(tmp_path):
         path = tmp_path / f"{made_at}.npy"
         np.save(path, _core.quantize_passages(passages, norms))
         four = _core.quantize_passages(passages, norms, 4)
+        along = principal_codes(passages, norms)
         mapped = np.load(path, mmap_mode="r")
         shifted = np.frombuffer(b"abc" + mapped.tobytes(), np.uint8)[3:]
         for used_at in _core.simd_levels():
@@ -188,6 +206,8 @@ def test_codes_of_any_level_serve_any_other(tmp_path):
             for codes in ((mapped,), (shifted,), (mapped, four)):
                 found = _core.quantized_scan(queries, passages, 12, norms, *codes)
                 assert_same_topk(found[:2], expected)
+            found = _core.quantized_scan(queries, passages, 12, norms, mapped, principal=along)
+            assert_same_topk(found[:2], expected)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

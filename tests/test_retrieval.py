@@ -139,7 +139,7 @@ def test_an_unknown_scan_is_refused_with_those_that_are():
     with pytest.raises(InputError) as caught:
         CosineIndex(np.eye(2, dtype=np.float32), scan="int2")
     assert str(caught.value) == (
-        "scan: expected 'auto' or 'float32' or 'int8' or 'int4', got 'int2'"
+        "scan: expected 'auto' or 'float32' or 'int8' or 'int4' or 'principal', got 'int2'"
     )
 
 

@@ -85,7 +85,7 @@ def test_a_corpus_of_ones_own_is_only_read(data, tmp_path, capsys):
     before = path.read_bytes()
     arguments = ["--check", "9", "--timed", "2", "--rounds", "1", "--points", "64,700"]
     command = ["stress", "--embeddings", str(path), *arguments, "--data", str(data), "--json"]
-    for scan in ("float32", "int8", "int4"):
+    for scan in ("float32", "int8", "int4", "principal"):
         assert main([*command, "--scan", scan]) == 0
         document = json.loads(capsys.readouterr().out)
         assert document["corpus"]["source"] == "mine.npy"
@@ -108,6 +108,7 @@ def test_a_size_on_disk_is_met_from_below(data, capsys):
         ("int8", "inverse_norms.npy"),
         ("int8", "codes_8_bits.npy"),
         ("int4", "codes_4_bits.npy"),
+        ("principal", "principal_leading.npy"),
     ],
 )
 def test_a_tampered_index_fails_the_check(data, capsys, monkeypatch, scan, file):

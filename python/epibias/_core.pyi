@@ -51,7 +51,12 @@ def quantized_scan(
     vnni: bool = True,
     sample_stride: int = 0,
     capacity: int = 0,
+    principal: tuple[Float32Array, int, NDArray[np.uint8], NDArray[np.uint8]] | None = None,
 ) -> tuple[Int64Array, Float32Array, int, int]: ...
+def principal_sizes(n_passages: int, n_axes: int, n_leading: int) -> tuple[int, int]: ...
+def quantize_principal(
+    passages: Float32Array, inverse_norms: Float64Array, axes: Float32Array, n_leading: int
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]: ...
 def quantized_scan_once(
     queries: Float32Array,
     passages: Float32Array,

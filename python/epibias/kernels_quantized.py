@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from epibias import _core, _validate
 from epibias._dispatch import core_errors, on_cpu, on_cpu_or_none
 from epibias._validate import Float32Array, Float64Array, Int64Array
+from epibias.kernels_principal import PrincipalCodes
 
 LARGEST_DIM = 65_536  # sums of 8-bit products stay within 32 bits
 
@@ -83,6 +84,7 @@ def quantized_scan(
     inverse_norms: Float64Array,
     codes: NDArray[np.uint8],
     four_bits: NDArray[np.uint8] | None = None,
+    principal: PrincipalCodes | None = None,
 ) -> tuple[Int64Array, Float32Array, int, int]:
     """Return what `kernels.cosine_topk` returns, to the bit, through a scan of codes.
 
@@ -99,6 +101,8 @@ def quantized_scan(
         Those of these passages, from `kernels.inverse_norms` and `quantize_passages`.
     four_bits : uint8 [size], optional
         Their codes of 4 bits, to be scanned first. For few queries: half the memory is read.
+    principal : PrincipalCodes, optional
+        Their codes along principal axes, to be scanned first instead.
 
     Returns
     -------
@@ -106,8 +110,8 @@ def quantized_scan(
     n_rescored : int
         Pairs whose similarity was computed in float64 after the scan.
     n_repeated : int
-        Queries that were scanned twice: the threshold guessed from a sample was too high, or 4 bits
-        left more than one passage in 64.
+        Queries that were scanned twice: the threshold guessed from a sample was too high, or what
+        was scanned first left too many passages.
 
     Raises
     ------
@@ -128,8 +132,14 @@ def quantized_scan(
     inverse_norms = on_cpu("inverse_norms", inverse_norms, np.float64, 1)
     codes = on_cpu("codes", codes, np.uint8, 1)
     four_bits = on_cpu_or_none("four_bits", four_bits, np.uint8, 1)
+    along = None
+    if principal is not None:
+        axes = on_cpu("axes", principal.axes, np.float32, 2)
+        along = axes, principal.n_leading, principal.leading, principal.rest
     with core_errors():
-        return _core.quantized_scan(queries, passages, k, inverse_norms, codes, four_bits)
+        return _core.quantized_scan(
+            queries, passages, k, inverse_norms, codes, four_bits, principal=along
+        )
 
 
 def quantized_scan_once(

@@ -8,7 +8,7 @@ from epibias import kernels_quantized
 from epibias._validate import Float32Array
 from epibias.errors import InputError
 from epibias.experiment.listener import Listener
-from epibias.retrieval import CosineIndex, prepared, scans
+from epibias.retrieval import CosineIndex, prepared, principal, scans
 
 _HEADERS = 1 << 20  # of the files of an index, and what the disk rounds up
 
@@ -38,9 +38,11 @@ def index_bytes(n_passages: int, dim: int, scan: str) -> int:
 
     Examples
     --------
-    >>> index_bytes(1_000_000, 384, "auto") / 1e6 < 602
+    >>> index_bytes(1_000_000, 384, "int4") / 1e6 < 602
     True
     """
     kept = scans.kept_codes(scan, n_passages, dim, mapped=False)
     codes = sum(kernels_quantized.codes_size(n_passages, dim, bits) for bits in kept)
+    if scans.keeps_principal(scan, n_passages, dim, mapped=False) != "no":
+        codes = max(codes, principal.most_bytes(n_passages, dim))
     return 8 * n_passages + codes + _HEADERS

@@ -7,7 +7,6 @@ keeps the array it was given and never copies or changes it.
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from epibias._frameworks import is_on_device
 from epibias._validate import Float32Array, Int64Array
 from epibias.errors import InputError
 from epibias.retrieval import on_device, prepared, scans
+from epibias.retrieval.mapped import mapped_file
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +34,9 @@ class Candidates:
     similarities : float32 [n_queries, k]
         Cosine, in [−1, 1].
     diagnostics : dict
-        scan: which scan ran, "float32", "int8", "int4" or "int8_once"; n_rescored: pairs whose
-        similarity was computed in float64 after it; n_repeated: queries that were scanned twice (a
-        guess was too high, or 4 bits left too many passages).
+        scan: which scan ran, "float32", "int8", "int4", "principal" or "int8_once"; n_rescored:
+        pairs whose similarity was computed in float64 after it; n_repeated: queries that were
+        scanned twice (a guess was too high, or the codes left too many passages).
 
     Examples
     --------
@@ -62,17 +62,21 @@ class CosineIndex:
         C-contiguous; a `numpy.memmap` is read where it lies. It must not change while the index
         lives: norms and codes are computed here, once, and no search would notice. Of a torch CUDA
         tensor or a cupy array everything stays on its device, queries and candidates too.
-    scan : {"auto", "float32", "int8", "int4"}
+    scan : {"auto", "float32", "int8", "int4", "principal"}
         Precision of the first pass. The answer is the same, to the bit, with each. "int8" keeps
         codes of about dim + 8 bytes a passage, made here, and is several times faster after that;
-        "int4" keeps dim / 2 + 8 more, and reads those first. "auto" keeps both where the corpus is
-        large and in memory, and takes for each search what is fastest for its size (`diagnostics`
-        of the candidates say which); of a file it keeps none: see `prepare`. No "int4" on a device.
+        "int4" keeps dim / 2 + 8 more, and reads those first; "principal" keeps codes along the
+        principal axes of the corpus beside those of "int8", and reads the leading ones first.
+        "auto" keeps the last, or 4 bits where no few axes tell most, if the corpus is large and in
+        memory, and takes for each search what is fastest for its size (`diagnostics` of the
+        candidates say which); of a file it keeps none: see `prepare`. On a
+        device there are neither "int4" nor "principal".
 
     Raises
     ------
     InputError
-        Wrong dtype, shape or layout; a zero or non-finite row, named.
+        Wrong dtype, shape or layout; a zero or non-finite row, named; more than 65,536 columns
+        for codes, 2,048 for "principal".
 
     Examples
     --------
@@ -87,8 +91,8 @@ class CosineIndex:
         if is_on_device(passage_embeddings):
             self._set(passage_embeddings, scan, on_device.prepare(passage_embeddings, scan))
             return
-        bits = _bits_to_keep(passage_embeddings, scan, mapped=_mapped_file(passage_embeddings))
-        self._set(passage_embeddings, scan, prepared.in_memory(passage_embeddings, bits))
+        kept = _codes_to_keep(passage_embeddings, scan, mapped=mapped_file(passage_embeddings))
+        self._set(passage_embeddings, scan, prepared.in_memory(passage_embeddings, *kept))
 
     def _set(
         self,
@@ -99,12 +103,12 @@ class CosineIndex:
         self._embeddings = embeddings
         self._wanted_scan = scan
         self._parts = parts
-        # Queries through 4 bits, and those they did not decide. Threads may lose a count: it only
-        # advises which scan to take.
+        # Queries through 4 bits or principal axes, and those they did not decide. Threads may lose
+        # a count: it only advises which scan to take.
         self._searched = self._repeated = 0
         arrays: list[tuple[str, object]] = [("passage_embeddings", embeddings)]
-        arrays += [("folder", part) for part in (parts.inverse_norms, *parts.codes.values())]
-        maps = ((name, _mapped_file(array)) for name, array in arrays)
+        arrays += [("folder", part) for part in parts.arrays().values()]
+        maps = ((name, mapped_file(array)) for name, array in arrays)
         self._files = [(name, file, file.size()) for name, file in maps if file is not None]
 
     @classmethod
@@ -125,7 +129,7 @@ class CosineIndex:
             As in `CosineIndex`; usually a `numpy.memmap`.
         folder : path
             Made if it is not there, mode 0700; an index that lies in it is replaced.
-        scan : {"auto", "float32", "int8", "int4"}
+        scan : {"auto", "float32", "int8", "int4", "principal"}
             As in `CosineIndex`; "auto" keeps codes of a large corpus, mapped or not.
         progress : callable, optional
             Called with the passages done so far and their number.
@@ -149,9 +153,9 @@ class CosineIndex:
         ...     index.search(passages[:1], k=2).indices
         array([[0, 2]])
         """
-        bits = _bits_to_keep(passage_embeddings, scan, mapped=None)
+        kept = _codes_to_keep(passage_embeddings, scan, mapped=None)
         with renamed(passages="passage_embeddings"):
-            prepared.write(passage_embeddings, folder, bits, progress)
+            prepared.write(passage_embeddings, folder, *kept, progress=progress)
         return cls.load(folder, passage_embeddings)
 
     @classmethod
@@ -267,6 +271,8 @@ class CosineIndex:
     @property
     def scan(self) -> str:
         """Narrowest scan that the index can go through; a search may choose another."""
+        if self._parts.principal is not None:
+            return "principal"
         return f"int{min(self._parts.codes)}" if self._parts.codes else "float32"
 
     @property
@@ -344,7 +350,7 @@ class CosineIndex:
         return candidates
 
     def _search(self, queries: Float32Array, k: int, parts: prepared.Prepared) -> Candidates:
-        norms, codes = parts.inverse_norms, parts.codes
+        norms, codes, principal = parts.inverse_norms, parts.codes, parts.principal
         scan = scans.for_search(
             self._wanted_scan,
             codes,
@@ -353,6 +359,7 @@ class CosineIndex:
             # A quarter may go wrong before it costs more than it saves; a few prove nothing.
             hopeless=4 * self._repeated > self._searched + 16,
             portable=kernels.simd_level() == "scalar",
+            principal=principal is not None,
         )
         if scan == "float32":
             indices, similarities, n_rescored = kernels.cosine_topk(
@@ -365,10 +372,11 @@ class CosineIndex:
             )
         else:
             four_bits = codes[4] if scan == "int4" else None
+            along = principal if scan == "principal" else None
             indices, similarities, n_rescored, n_repeated = kernels_quantized.quantized_scan(
-                queries, self._embeddings, k, norms, codes[8], four_bits
+                queries, self._embeddings, k, norms, codes[8], four_bits, along
             )
-        if scan == "int4":
+        if scan in ("int4", "principal"):
             self._searched += len(queries)
             self._repeated += n_repeated
         diagnostics = {"scan": scan, "n_rescored": n_rescored, "n_repeated": n_repeated}
@@ -383,18 +391,13 @@ class CosineIndex:
                 raise InputError(name, expected, f"{size} bytes")
 
 
-def _bits_to_keep(embeddings: Float32Array, scan: str, mapped: mmap.mmap | None) -> tuple[int, ...]:
+def _codes_to_keep(
+    embeddings: Float32Array, scan: str, mapped: mmap.mmap | None
+) -> tuple[tuple[int, ...], str]:
     _validate.choice("scan", scan, scans.SCANS)
     _validate.array("passage_embeddings", embeddings, dtype=np.float32, ndim=2)
-    return scans.kept_codes(scan, *embeddings.shape, mapped=mapped is not None)
-
-
-def _mapped_file(array: object) -> mmap.mmap | None:
-    """Give the file that an array, or what it is a view of, is mapped from."""
-    while array is not None and not isinstance(array, mmap.mmap):
-        array = array.obj if isinstance(array, memoryview) else getattr(array, "base", None)
-    if array is not None:
-        with contextlib.suppress(OSError, ValueError):  # a map that knows no file
-            array.size()
-            return array
-    return None
+    is_mapped = mapped is not None
+    return (
+        scans.kept_codes(scan, *embeddings.shape, mapped=is_mapped),
+        scans.keeps_principal(scan, *embeddings.shape, mapped=is_mapped),
+    )

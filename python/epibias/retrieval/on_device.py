@@ -33,6 +33,7 @@ class PreparedOnDevice:
 
     inverse_norms: ForeignArray
     codes: dict[int, PassageCodes]
+    principal: None = None
     folder: None = None
 
     @property
