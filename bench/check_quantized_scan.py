@@ -2,9 +2,9 @@
 
 The cases are those of `check_cosine_topk`. Each runs with codes of 8 bits, of 4 bits or of
 principal axes before them, and made on the way, with every kernel of the machine (each SIMD
-level, AVX-512 also without VNNI) and 1, 2 and 3 threads. The large searches, of normal and of clustered rows with
-384 and 768 columns, and of rows of which few axes tell most, run with the float32 scan too. Run
-alone: `python bench/check_quantized_scan.py`.
+level, AVX-512 also without VNNI) and 1, 2 and 3 threads. The large searches, of normal and of
+clustered rows with 384 and 768 columns, and of rows of which few axes tell most, run with the
+float32 scan too. Run alone: `python bench/check_quantized_scan.py`.
 """
 
 from __future__ import annotations
