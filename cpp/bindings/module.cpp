@@ -34,7 +34,7 @@ PYBIND11_MODULE(_core, module) {
         py::arg("level"), "Choose an instruction set by name, for tests.");
     module.def("n_threads", &epibias::n_threads, "Number of threads that kernels may use.");
     module.def("set_n_threads", &epibias::set_n_threads, py::arg("n_threads"),
-               "Set the number of threads, 1 to 1024.");
+               "Set the number of threads, 1 to 1024; 0 undoes an earlier setting.");
 
     epibias::bindings::bind_cosine_topk(module);
     epibias::bindings::bind_quantized_scan(module);

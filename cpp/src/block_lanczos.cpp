@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "aligned_buffer.hpp"
+#include "epibias/numeric.hpp"
 
 namespace epibias {
 
@@ -21,10 +22,7 @@ constexpr double kDependent = 1e-13;
 
 // Uniform in [-1, 1): value number `counter` of the splitmix64 of `seed`.
 double random_value(std::uint64_t seed, std::uint64_t counter) {
-    std::uint64_t bits = seed + (counter + 1) * 0x9E3779B97F4A7C15ULL;
-    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBULL;
-    bits ^= bits >> 31;
+    const std::uint64_t bits = mix64(seed + (counter + 1) * 0x9E3779B97F4A7C15ULL);
     return static_cast<double>(bits >> 11) * 0x1p-52 - 1;
 }
 

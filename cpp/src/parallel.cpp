@@ -216,8 +216,9 @@ int n_threads() {
 }
 
 void set_n_threads(int n_threads) {
-    if (n_threads < 1 || n_threads > kMaxThreads) {
-        throw std::invalid_argument("n_threads: expected " + allowed_text() + ", got " +
+    if (n_threads != kNotChosen && (n_threads < 1 || n_threads > kMaxThreads)) {
+        throw std::invalid_argument("n_threads: expected " + allowed_text() +
+                                    ", or 0 to undo an earlier setting, got " +
                                     std::to_string(n_threads));
     }
     chosen_threads.store(n_threads, std::memory_order_relaxed);

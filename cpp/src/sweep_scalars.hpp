@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <numbers>
 
-#include "epibias/numeric.hpp"  // EPIBIAS_HOST_DEVICE
+#include "epibias/numeric.hpp"  // EPIBIAS_HOST_DEVICE, mix64
 #include "kernels/sweep_polynomials.hpp"
 
 namespace epibias::sweep {
@@ -200,18 +200,11 @@ EPIBIAS_HOST_DEVICE inline double printed_kl_term(double left, double right, dou
 
 // ---- shuffles ------------------------------------------------------------------------------
 
-// SplitMix64's finaliser.
-[[nodiscard]] EPIBIAS_HOST_DEVICE inline std::uint64_t mixed(std::uint64_t value) {
-    value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9ULL;
-    value = (value ^ (value >> 27U)) * 0x94D049BB133111EBULL;
-    return value ^ (value >> 31U);
-}
-
 [[nodiscard]] EPIBIAS_HOST_DEVICE inline std::uint64_t shuffle_key(std::uint64_t seed,
                                                                    std::int64_t query_id,
                                                                    std::int64_t permutation) {
-    const std::uint64_t query_key = mixed(mixed(seed) + static_cast<std::uint64_t>(query_id));
-    return mixed(query_key + static_cast<std::uint64_t>(permutation));
+    const std::uint64_t query_key = mix64(mix64(seed) + static_cast<std::uint64_t>(query_id));
+    return mix64(query_key + static_cast<std::uint64_t>(permutation));
 }
 
 // With which of the places 0 … last the place `last` is exchanged; places go from n - 1 down to 1.
@@ -220,7 +213,7 @@ EPIBIAS_HOST_DEVICE inline double printed_kl_term(double left, double right, dou
                                                                     std::uint64_t n,
                                                                     std::uint64_t last) {
     const std::uint64_t state = key + (n - last) * 0x9E3779B97F4A7C15ULL;
-    return ((mixed(state) >> 32U) * (last + 1)) >> 32U;
+    return ((mix64(state) >> 32U) * (last + 1)) >> 32U;
 }
 
 }  // namespace epibias::sweep

@@ -155,10 +155,6 @@ bool sweep_is_binned(SweepMethod method, std::int64_t n) {
     return method == SweepMethod::kBinned || (method == SweepMethod::kAuto && n > kMostUnbinned);
 }
 
-std::uint64_t mix64(std::uint64_t value) {
-    return sweep::mixed(value);
-}
-
 void keyed_permutation(std::uint64_t seed, std::int64_t query_id, std::int64_t permutation,
                        std::span<std::int32_t> order) {
     const std::uint64_t key = sweep::shuffle_key(seed, query_id, permutation);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "epibias/numeric.hpp"
 #include "epibias/threshold_sweep.hpp"
 #include "refusal.hpp"
 #include "support.hpp"

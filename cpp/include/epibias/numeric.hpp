@@ -45,6 +45,14 @@ void inverse_norms(MatrixView<const float> rows, const std::string& argument,
 [[noreturn]] void refuse_row(const std::string& argument, const float* row, std::int64_t dim,
                              std::int64_t row_number);
 
+// SplitMix64's finaliser: random numbers that are a function of a counter (Steele, Lea, Flood 2014,
+// doi:10.1145/2660193.2660195).
+[[nodiscard]] EPIBIAS_HOST_DEVICE constexpr std::uint64_t mix64(std::uint64_t value) {
+    value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9ULL;
+    value = (value ^ (value >> 27U)) * 0x94D049BB133111EBULL;
+    return value ^ (value >> 31U);
+}
+
 // Round-to-nearest, denormals kept, for as long as the object lives. A library loaded by the same
 // process may have set flush-to-zero for its threads (any shared object linked with -ffast-math
 // does), and denormal rows would then change their norm.

@@ -6,7 +6,8 @@
 // it.
 //
 // Number of threads: set_n_threads, else EPIBIAS_THREADS, else the processors that this process may
-// run on. A value outside 1 … 1024 throws std::invalid_argument.
+// run on. A value outside 1 … 1024 throws std::invalid_argument; set_n_threads(0) undoes an earlier
+// setting.
 #pragma once
 
 #include <cstdint>

@@ -110,8 +110,7 @@ struct PrintedSweepOptions {
 void printed_sweep(MatrixView<const float> similarities, MatrixView<const float> scores,
                    const SweepResult& result, const PrintedSweepOptions& options = {});
 
-// SplitMix64's finaliser, and the shuffle of 0 … n - 1 that it keys: the last place is drawn first.
-[[nodiscard]] std::uint64_t mix64(std::uint64_t value);
+// The shuffle of 0 … n - 1 that mix64 (numeric.hpp) keys: the last place is drawn first.
 void keyed_permutation(std::uint64_t seed, std::int64_t query_id, std::int64_t permutation,
                        std::span<std::int32_t> order);
 
