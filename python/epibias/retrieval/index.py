@@ -7,7 +7,6 @@ keeps the array it was given and never copies or changes it.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,7 +90,8 @@ class CosineIndex:
         if is_on_device(passage_embeddings):
             self._set(passage_embeddings, scan, on_device.prepare(passage_embeddings, scan))
             return
-        kept = _codes_to_keep(passage_embeddings, scan, mapped=mapped_file(passage_embeddings))
+        mapped = mapped_file(passage_embeddings) is not None
+        kept = _codes_to_keep(passage_embeddings, scan, mapped=mapped)
         self._set(passage_embeddings, scan, prepared.in_memory(passage_embeddings, *kept))
 
     def _set(
@@ -107,7 +107,8 @@ class CosineIndex:
         # a count: it only advises which scan to take.
         self._searched = self._repeated = 0
         arrays: list[tuple[str, object]] = [("passage_embeddings", embeddings)]
-        arrays += [("folder", part) for part in parts.arrays().values()]
+        if isinstance(parts, prepared.Prepared):
+            arrays += [("folder", part) for part in parts.arrays().values()]
         maps = ((name, mapped_file(array)) for name, array in arrays)
         self._files = [(name, file, file.size()) for name, file in maps if file is not None]
 
@@ -153,7 +154,7 @@ class CosineIndex:
         ...     index.search(passages[:1], k=2).indices
         array([[0, 2]])
         """
-        kept = _codes_to_keep(passage_embeddings, scan, mapped=None)
+        kept = _codes_to_keep(passage_embeddings, scan, mapped=False)
         with renamed(passages="passage_embeddings"):
             prepared.write(passage_embeddings, folder, *kept, progress=progress)
         return cls.load(folder, passage_embeddings)
@@ -391,13 +392,8 @@ class CosineIndex:
                 raise InputError(name, expected, f"{size} bytes")
 
 
-def _codes_to_keep(
-    embeddings: Float32Array, scan: str, mapped: mmap.mmap | None
-) -> tuple[tuple[int, ...], str]:
+def _codes_to_keep(embeddings: Float32Array, scan: str, *, mapped: bool) -> prepared.Kept:
     _validate.choice("scan", scan, scans.SCANS)
     _validate.array("passage_embeddings", embeddings, dtype=np.float32, ndim=2)
-    is_mapped = mapped is not None
-    return (
-        scans.kept_codes(scan, *embeddings.shape, mapped=is_mapped),
-        scans.keeps_principal(scan, *embeddings.shape, mapped=is_mapped),
-    )
+    given = scan, *embeddings.shape
+    return scans.kept_codes(*given, mapped=mapped), scans.keeps_principal(*given, mapped=mapped)

@@ -39,6 +39,7 @@ _SAMPLED_ROWS = 1024
 _BITS = ((), (8,), (8, 4))  # of the codes that a folder may hold
 
 Progress = Callable[[int, int], None]
+Kept = tuple[tuple[int, ...], str]  # bits, and keeps_principal of `write`
 Axes = tuple[Float32Array, int]  # axes [n_axes, dim], and how many lead
 
 
