@@ -109,6 +109,7 @@ def test_level_and_thread_setters_check():
         _core.set_simd_level("neon9")
     for n_threads in (-1, 1025):
         with pytest.raises(
-            ValueError, match=f"^n_threads: expected .* 1 to 1024, or 0 to undo .*, got {n_threads}$"
+            ValueError,
+            match=f"^n_threads: expected .* 1 to 1024, or 0 to undo .*, got {n_threads}$",
         ):
             _core.set_n_threads(n_threads)
