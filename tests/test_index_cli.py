@@ -146,6 +146,8 @@ def test_elevate_delete_and_retire(store):
     why = ("--by", "Trust", "--reason", "r")
     assert store("elevate", "s", "w1", "recovery", *why)[0] == 0
     assert store("elevate", "s", "w1", "refunds", *why)[0] == 2
+    assert store("elevate", "s", "w1", "recovery", "--withdraw", *why)[0] == 0
+    assert store("elevate", "s", "w1", "recovery", "--withdraw", *why)[0] == 2
     assert store("stage", "s", "--remove", "w2", *why)[0] == 0
     assert store("promote", "s", "2", *why)[0] == 0
     code, out, _ = store("retire", "s", "--keep", "1", *why)

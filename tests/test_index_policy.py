@@ -133,10 +133,15 @@ def test_an_owner_elevates_a_page_as_it_is(tmp_path):
     store.elevate("n1", "recovery", by="Trust", reason="reviewed")
     found = {one.passage: one.tier for one in store.search(query, topic="recovery").passages}
     assert found["n1"] == 2
+    store.withdraw("n1", "recovery", by="Trust", reason="outdated")
+    assert "n1" not in {one.passage for one in store.search(query, topic="recovery").passages}
+    with pytest.raises(InputError, match="a page elevated for 'recovery'"):
+        store.withdraw("n1", "recovery", by="Trust", reason="outdated")
+    store.elevate("n1", "recovery", by="Trust", reason="reviewed again")
     # Edited afterwards it is another page, and has to be reviewed again.
     add(store, page("n1", "recover a locked account without any check", replaces="n1"))
     assert "n1" not in {one.passage for one in store.search(query, topic="recovery").passages}
-    assert [line.body["by"] for line in store.catalogue.writes.lines(["elevate"])] == ["Trust"]
+    assert [line.body["by"] for line in store.catalogue.writes.lines(["elevate"])] == ["Trust"] * 2
 
 
 def test_a_tier_is_what_the_policy_says_now(tmp_path):

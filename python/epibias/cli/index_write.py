@@ -124,15 +124,22 @@ def elevate(
     passage: str = typer.Argument(help="Id of a page of the current version."),
     topic: str = typer.Argument(help="Topic that it may answer from now on."),
     tier: int = typer.Option(2, help="Tier that it is ranked with."),
+    withdraw: bool = typer.Option(False, "--withdraw", help="Take it back instead."),
     by: str = BY,
     reason: str = REASON,
     encoder: str = options.ENCODER,
     as_json: bool = JSON,
 ) -> None:
     """Let a page, exactly as it is, answer a topic; for the topic's owner, after review."""
-    open_store(store, encoder).elevate(passage, topic, tier=tier, by=by, reason=reason)
-    about = {"passage": passage, "topic": topic, "tier": tier}
-    show(about, [f"{passage} may answer {topic}, tier {tier}"], as_json=as_json)
+    opened = open_store(store, encoder)
+    about: dict[str, Any] = {"passage": passage, "topic": topic}
+    if withdraw:
+        opened.withdraw(passage, topic, by=by, reason=reason)
+        show({**about, "withdrawn": True}, [f"{passage} is as it was"], as_json=as_json)
+        return
+    opened.elevate(passage, topic, tier=tier, by=by, reason=reason)
+    text = f"{passage} may answer {topic}, tier {tier}"
+    show({**about, "tier": tier}, [text], as_json=as_json)
 
 
 @guarded

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from epibias import kernels
 from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.data_sets import GoldenQuery
+from epibias.index.protocols import RowsView
 from epibias.index.reader import Found, IndexReader
-from epibias.index.rows import VersionRows
 from epibias.polarization import PolarizationAxis
 
 ROWS_AT_ONCE = 1 << 16
@@ -58,12 +58,12 @@ class PageScores:
     shifted: Int64Array
 
 
-def new_rows(trusted: VersionRows, staged: VersionRows) -> Int64Array:
+def new_rows(trusted: RowsView, staged: RowsView) -> Int64Array:
     """Rows of a staged version that the trusted one does not have, exactly as they are."""
     import pyarrow.compute
 
     known, hashes = trusted.content_hashes(), staged.content_hashes()
-    return np.flatnonzero(~pyarrow.compute.is_in(hashes, value_set=known).to_numpy())
+    return np.flatnonzero(~np.asarray(pyarrow.compute.is_in(hashes, value_set=known)))
 
 
 def conformal_p(score: float, others: Float64Array) -> float:

@@ -17,7 +17,7 @@ from epibias import _validate
 from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.index.authority import authority_scores, select_context
 from epibias.index.policy import TIERS, Policy
-from epibias.index.version_files import VersionFiles
+from epibias.index.protocols import VersionView
 from epibias.retrieval import CosineIndex
 
 # Rows of a part of the corpus are copied together up to this size; a larger part is filtered
@@ -61,7 +61,8 @@ class IndexReader:
 
     Parameters
     ----------
-    files : VersionFiles
+    files : VersionView
+        `version_files.open_version` gives one; so may another store.
     policy : Policy
     tenant : str or None
         Whose passages may be seen, beside everybody's.
@@ -82,7 +83,7 @@ class IndexReader:
 
     def __init__(
         self,
-        files: VersionFiles,
+        files: VersionView,
         policy: Policy,
         *,
         tenant: str | None = None,

@@ -109,6 +109,15 @@ class Records:
             body = {**asdict(elevation), "by": by, "reason": reason}
             self._catalogue.log(connection, "elevate", body)
 
+    def withdraw(self, passage_id: str, topic: str, *, by: str, reason: str) -> int:
+        """Take a page's elevations for a topic back; their number."""
+        with self._catalogue.database.writing() as connection:
+            query = "DELETE FROM elevations WHERE passage = ? AND topic = ?"
+            n = connection.execute(query, (passage_id, topic)).rowcount
+            body = {"passage_id": passage_id, "topic": topic, "by": by, "reason": reason}
+            self._catalogue.log(connection, "withdraw", {**body, "n": n})
+        return int(n)
+
     def elevations(self) -> tuple[Elevation, ...]:
         """All elevated pages."""
         with self._catalogue.database.reading() as connection:

@@ -250,6 +250,15 @@ class IndexStore:
             elevation = Elevation(topic, passage, page.content_sha256, tier)
             self.records.elevate(elevation, by=by, reason=_validate.text("reason", reason))
 
+    def withdraw(self, passage: str, topic: str, *, by: str, reason: str) -> None:
+        """Take an elevation back; for the topic's owner."""
+        self.policy.check_owner(topic, by)
+        known = {(one.passage_id, one.topic) for one in self.records.elevations()}
+        if (passage, topic) not in known:
+            raise InputError("passage", f"a page elevated for {topic!r}", repr(passage))
+        with self.versions.lock():
+            self.records.withdraw(passage, topic, by=by, reason=_validate.text("reason", reason))
+
     def reader(self, *, tenant: str | None = None, everything: bool = False) -> IndexReader:
         """Open the current version for reading, checked whole the first time it is met."""
         files, policy = self.current_files(), self.policy
