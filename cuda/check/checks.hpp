@@ -13,6 +13,8 @@
 namespace epibias::cuda::check {
 
 void check_cosine_topk();
+void check_polarization();
+void check_rerank();
 void check_threshold_sweep();
 void check_biasdef_select();
 

@@ -12,6 +12,8 @@ int main() {
         void (*run)();
     } checks[] = {
         {"cosine_topk", epibias::cuda::check::check_cosine_topk},
+        {"polarization_axis and its scores", epibias::cuda::check::check_polarization},
+        {"rerank", epibias::cuda::check::check_rerank},
         {"threshold_sweep", epibias::cuda::check::check_threshold_sweep},
         {"biasdef_select", epibias::cuda::check::check_biasdef_select},
     };
