@@ -97,5 +97,6 @@ def _said(*command: str) -> str:
 
 if __name__ == "__main__":
     found = examine(Path(sys.argv[1]).resolve())
-    print(*(f"MISS {miss}" for miss in found), sep="\n")
+    for miss in found:
+        print(f"MISS {miss}")
     sys.exit(1 if found else 0)

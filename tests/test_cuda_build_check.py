@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
+import wheel_without_driver
 from gpu import budgets, kernel_names, ptxas, sass
 
 TARGETS = ("sm_80", "sm_90")
@@ -143,3 +144,26 @@ def test_kernels_have_the_names_of_their_sources():
         name: "kernel<4>",
     }
     assert kernel_names.base_name(SCAN_NAME) == "scan_passages"
+
+
+def test_a_wheel_with_what_it_must_not_have_or_without_what_it_must_is_a_miss():
+    good = ["epibias/__init__.py", "epibias/_core.cpython-311.so", "epibias/_cuda.cpython-311.so"]
+    assert wheel_without_driver.misses_of_names(good) == []
+    for bad in ("epibias/_cuda_emulated.cpython-311.so", "lib/libx.a", "epibias/numeric.cu"):
+        assert wheel_without_driver.misses_of_names([*good, bad]) == [f"the wheel has {bad}"]
+    assert wheel_without_driver.misses_of_names(good[:2]) == ["the wheel has no _cuda"]
+
+
+def test_an_installation_that_says_something_else_is_a_miss():
+    good = {"found": [0, 1, 2, 3], "usable": False, "loaded": [], "emulated": False}
+    good |= {"backend": "cpu", "reason": "no NVIDIA driver on this machine"}
+    assert wheel_without_driver.misses_of_answer(good) == []
+    for name, value in (
+        ("found", [0, 1, 3, 2]),
+        ("usable", True),
+        ("loaded", ["torch"]),
+        ("backend", "cuda"),
+        ("reason", "epibias._cuda does not load"),
+    ):
+        (miss,) = wheel_without_driver.misses_of_answer({**good, name: value})
+        assert miss.startswith(f"{name}: expected")
