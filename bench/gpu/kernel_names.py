@@ -6,7 +6,7 @@ import re
 import subprocess
 from collections.abc import Iterable
 
-_NAMESPACES = ("epibias::cuda::", "(anonymous namespace)::", "epibias::")
+_NAMESPACES = re.compile(r"(\(anonymous namespace\)|\w+)::")
 _CAST = re.compile(r"\(\w+\)(?=-?\d)")  # an enumerator as a template argument: (ScanPath)5
 
 
@@ -26,8 +26,7 @@ def base_name(short: str) -> str:
 
 
 def _short(demangled: str) -> str:
-    for namespace in _NAMESPACES:
-        demangled = demangled.replace(namespace, "")
+    demangled = _NAMESPACES.sub("", demangled)
     head, _, arguments = demangled.partition("<")
     name = head.rsplit(" ", 1)[-1].partition("(")[0]
     if not arguments:
