@@ -174,9 +174,17 @@ __device__ inline void set_rules(const SweepRules& sweep_rules, const SelectRule
     if (rules.kappa_points > 0) own.kappa = rules.kappa_points / static_cast<double>(n);
 }
 
+// Blocks on a multiprocessor that registers must leave room for. With 128 of them sm_80 would spill
+// a word; it takes 144, and then holds one block.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+inline constexpr int kSelectBlocks = 1;
+#else
+inline constexpr int kSelectBlocks = 2;
+#endif
+
 // Results are filled with 0xFF before: NaN, -1 and 255 stay where a query is at fault.
 template <SweepRule kRule>
-__global__ void __launch_bounds__(sweep::SweepPolicy::kMostThreads, 2)
+__global__ void __launch_bounds__(sweep::SweepPolicy::kMostThreads, kSelectBlocks)
     biasdef_select_kernel(SelectArrays given, SelectResults result, SelectRules rules,
                           SweepRules sweep_rules, BlockPolicy policy, unsigned char* workspace,
                           Fault* fault) {
