@@ -98,8 +98,8 @@ def run_kills(folder, n, seed=0):
             os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
             lines = [first, *acks.read().splitlines(keepends=True)]
-        if not (os.WIFSIGNALED(status) and first):
-            problems.append(f"kill {kill}: the writer ended by itself")
+        if not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL and first):
+            problems.append(f"kill {kill}: the writer ended by itself, status {status}")
             continue
         acknowledged = [tuple(json.loads(line)) for line in lines if line.endswith(b"\n")]
         steps += len(acknowledged)
@@ -122,8 +122,8 @@ def in_a_child(function, *arguments):
     os.close(writing)
     with os.fdopen(reading, "rb") as result:
         content = result.read()
-    os.waitpid(child, 0)
-    return json.loads(content or b'["the check itself died"]')
+    _, status = os.waitpid(child, 0)
+    return json.loads(content) if content else [f"the check itself died, status {status}"]
 
 
 def make(folder):
