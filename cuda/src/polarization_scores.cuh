@@ -13,6 +13,7 @@ namespace epibias::cuda {
 
 struct ScorePolicy {
     static constexpr int kWarps = 8;
+    static constexpr int kBlocks = 4;      // a multiprocessor; ptxas, left to itself, spills
     static constexpr int kAxesAtOnce = 4;  // a row is read once for four axes; 8 registers of sums
 };
 
@@ -80,7 +81,7 @@ __global__ void __launch_bounds__(ScorePolicy::kWarps* kWarp) check_axes(ScoreCa
 }
 
 // Every row on every axis: scores [n_topics, n_rows].
-__global__ void __launch_bounds__(ScorePolicy::kWarps* kWarp)
+__global__ void __launch_bounds__(ScorePolicy::kWarps* kWarp, ScorePolicy::kBlocks)
     score_rows(ScoreCall call, float* scores) {
     constexpr int kAxes = ScorePolicy::kAxesAtOnce;
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -129,7 +130,7 @@ __device__ inline double score_of(const ScoreCall& call, const float* row, const
 }
 
 // Row r on axis r / rows_an_axis, not rounded: scores [n_rows].
-__global__ void __launch_bounds__(ScorePolicy::kWarps* kWarp)
+__global__ void __launch_bounds__(ScorePolicy::kWarps* kWarp, ScorePolicy::kBlocks)
     score_anchors(ScoreCall call, std::int64_t rows_an_axis, double* scores) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     for (std::int64_t number = first_warp(); number < call.n_rows; number += n_warps_of_grid()) {
@@ -158,7 +159,7 @@ __device__ inline std::int64_t axis_of(const ScoreCall& call, const Gathered& ga
     return -1;
 }
 
-__global__ void __launch_bounds__(ScorePolicy::kWarps* kWarp)
+__global__ void __launch_bounds__(ScorePolicy::kWarps* kWarp, ScorePolicy::kBlocks)
     score_gathered(ScoreCall call, Gathered gathered) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const std::int64_t n_elements = gathered.n_queries * gathered.m;

@@ -17,6 +17,7 @@ namespace epibias::cuda {
 struct MmrPolicy {
     static constexpr int kWarps = 4;  // pools are small: 20 to some hundreds
     static constexpr int kThreads = kWarps * kWarp;
+    static constexpr int kBlocks = 4;  // a multiprocessor; ptxas, left to itself, spills
 };
 
 struct MmrCall {
@@ -137,7 +138,8 @@ __device__ inline void update_values(const MmrCall& call, std::int64_t query, st
     }
 }
 
-__global__ void __launch_bounds__(MmrPolicy::kThreads) select_by_mmr(MmrCall call) {
+__global__ void __launch_bounds__(MmrPolicy::kThreads, MmrPolicy::kBlocks)
+    select_by_mmr(MmrCall call) {
     EPIBIAS_SHARED(double, partials, MmrPolicy::kWarps);
     EPIBIAS_SHARED(double, best_values, MmrPolicy::kWarps);
     EPIBIAS_SHARED(std::int64_t, best_positions, MmrPolicy::kWarps);
