@@ -47,7 +47,7 @@ BUDGETS = (
     ),
     Budget(r"merge_in_registers<\d+>", 80),  # 128 threads, 6 blocks
     Budget(r"fit_few_anchors<8, \d+>", 128),  # 4 warps, 4 blocks: 16 topics
-    Budget(r"fit_few_anchors<16, \d+>", 128),  # 2 warps, 8 blocks: 16 topics
+    Budget(r"fit_few_anchors<16, \d+>", 200),  # 2 warps, 5 blocks: 10 topics
     Budget(r"fit_few_anchors<32, \d+>", 248),  # a warp: shared memory, not registers, is the limit
     Budget(r"select_by_mmr", 128),  # 4 warps, 4 blocks: queries wait for one choice after the other
     Budget(r"fit_many_anchors", 128),  # one topic at a time a multiprocessor: latency, not number
