@@ -356,8 +356,10 @@ __device__ inline void fit_topic(const AxisCall& call, std::int64_t topic, FewAn
     __syncwarp();  // the next topic of this warp writes over what was read here
 }
 
+// At least 4 blocks a multiprocessor: without saying so ptxas stops at 80 registers for sm_80, and
+// spills.
 template <int kMost, int kWarps>
-__global__ void __launch_bounds__(kWarps* kWarp) fit_few_anchors(AxisCall call) {
+__global__ void __launch_bounds__(kWarps* kWarp, 4) fit_few_anchors(AxisCall call) {
     EPIBIAS_SHARED(FewAnchors<kMost>, scratch, kWarps);
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
     const int lane = static_cast<int>(threadIdx.x) % kWarp;

@@ -104,11 +104,7 @@ __global__ void __launch_bounds__(ScorePolicy::kWarps* kWarp, ScorePolicy::kBloc
             for (int k = 0; k < kAxes; ++k) {
                 const double product = over_warp(sums[k], Add{});
                 if (lane != 0 || topic + k >= call.n_topics) continue;
-                // 32 bits would not do: topics x rows may pass 2^31.
-                const std::int64_t place =
-                    EPIBIAS_PLANT("polarization_scores.index_overflow")
-                        ? static_cast<std::int32_t>((topic + k) * call.n_rows + number)
-                        : (topic + k) * call.n_rows + number;
+                const std::int64_t place = (topic + k) * call.n_rows + number;
                 scores[place] = static_cast<float>(score_or_nan(product, scale));
             }
         }
