@@ -52,8 +52,7 @@ BUDGETS = (
     Budget(r"select_by_mmr", 128),  # 4 warps, 4 blocks: queries wait for one choice after the other
     Budget(r"fit_many_anchors", 128),  # one topic at a time a multiprocessor: latency, not number
     Budget(r"centred_products", 80),  # 256 threads, 3 blocks
-    Budget(r"threshold_sweep_kernel<.*>", 128),  # 256 threads, 2 blocks
-    Budget(r"biasdef_select_kernel<.*>", 144),  # sm_80: 1 block; the others 2, by its bounds
+    Budget(r"(threshold_sweep|biasdef_select)_kernel<.*>", 128),  # 256 threads, 2 blocks
 )
 
 

@@ -205,16 +205,17 @@ __global__ void __launch_bounds__(sweep::SweepPolicy::kMostThreads, kSelectBlock
         [&](int which, int place) {
             report_fault(fault, which == 0 ? kSimilaritiesFault : kScoresFault, query, place);
         });
-    const double centre = rules.side_auto ? given.neutral_centres[query] : 0.0;
-    if (!(std::abs(centre) <= 1.7976931348623157e308)) {
+    // Read again behind the sweep: what lives across it costs registers, and this does not.
+    const auto centre = [&] { return rules.side_auto ? given.neutral_centres[query] : 0.0; };
+    if (!(std::abs(centre()) <= 1.7976931348623157e308)) {
         if (threadIdx.x == 0) report_fault(fault, kCentresFault, query, 0);
         good = false;
     }
     if (!good) return;
     const std::int64_t id = given.query_ids == nullptr ? query : given.query_ids[query];
     const Swept swept = sweep::sweep_query<kRule>(memory, own_rules[0], id, nullptr, state[0]);
-    judge(memory, rules, centre, swept, sums[0]);
-    lay_out(memory, result.order + rows.first, sums[0]);
+    judge(memory, rules, centre(), swept, sums[0]);
+    lay_out(memory, result.order + given.offsets[query], sums[0]);
     if (threadIdx.x != 0) return;
     const std::int64_t n_kept = sums[0].n_kept;
     const std::int64_t available = rules.refill ? n : n_kept;
