@@ -66,8 +66,9 @@ void block_fence();
 
 // An address that stands for one synchronisation of this block, fresh for each block: with one
 // address for all, ThreadSanitizer would think that a block's barrier orders it after earlier
-// blocks. Number 0 is __syncthreads, 1 the block's fence, the others are a warp's __syncwarp.
-inline constexpr unsigned kFirstWarpSynchronisation = 2;
+// blocks. Numbers 0 and 1 are __syncthreads, 2 the block's fence, the others are a warp's
+// __syncwarp.
+inline constexpr unsigned kFirstWarpSynchronisation = 3;
 void* synchronisation_address(unsigned number);
 
 }  // namespace epibias::cuda::emulation
