@@ -174,23 +174,16 @@ __device__ inline void set_rules(const SweepRules& sweep_rules, const SelectRule
     if (rules.kappa_points > 0) own.kappa = rules.kappa_points / static_cast<double>(n);
 }
 
-// Blocks on a multiprocessor that registers must leave room for. With 128 of them sm_80 would spill
-// a word; it takes 144, and then holds one block.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-inline constexpr int kSelectBlocks = 1;
-#else
-inline constexpr int kSelectBlocks = 2;
-#endif
-
 // Results are filled with 0xFF before: NaN, -1 and 255 stay where a query is at fault.
 template <SweepRule kRule>
-__global__ void __launch_bounds__(sweep::SweepPolicy::kMostThreads, kSelectBlocks)
+__global__ void __launch_bounds__(sweep::SweepPolicy::kMostThreads, 2)
     biasdef_select_kernel(SelectArrays given, SelectResults result, SelectRules rules,
                           SweepRules sweep_rules, BlockPolicy policy, unsigned char* workspace,
                           Fault* fault) {
     EPIBIAS_SHARED(BlockState, state, 1);
     EPIBIAS_SHARED(SideSums, sums, 1);
     EPIBIAS_SHARED(SweepRules, own_rules, 1);
+    EPIBIAS_SHARED(QueryMemory, memory, 1);
     EPIBIAS_DYNAMIC_SHARED(unsigned char, shared);
     const std::int64_t query = blockIdx.x;
     const QueryRows rows = rows_of_query(given.offsets, query, given.n_queries, given.n_candidates,
@@ -198,10 +191,13 @@ __global__ void __launch_bounds__(sweep::SweepPolicy::kMostThreads, kSelectBlock
     if (!rows.good) return;  // the whole block leaves
     const auto n = static_cast<int>(rows.n);
     unsigned char* const outside = workspace + sweep::query_bytes_at_most(rows.first, query);
-    const QueryMemory memory = sweep::memory_of_query(shared, outside, n, policy);
-    if (threadIdx.x == 0) set_rules<kRule>(sweep_rules, rules, rows.n, own_rules[0]);
+    if (threadIdx.x == 0) {
+        memory[0] = sweep::memory_of_query(shared, outside, n, policy);
+        set_rules<kRule>(sweep_rules, rules, rows.n, own_rules[0]);
+    }
+    __syncthreads();
     bool good = sweep::load_query(
-        given.similarities + rows.first, given.scores + rows.first, memory, state[0],
+        given.similarities + rows.first, given.scores + rows.first, memory[0], state[0],
         [&](int which, int place) {
             report_fault(fault, which == 0 ? kSimilaritiesFault : kScoresFault, query, place);
         });
@@ -213,9 +209,9 @@ __global__ void __launch_bounds__(sweep::SweepPolicy::kMostThreads, kSelectBlock
     }
     if (!good) return;
     const std::int64_t id = given.query_ids == nullptr ? query : given.query_ids[query];
-    const Swept swept = sweep::sweep_query<kRule>(memory, own_rules[0], id, nullptr, state[0]);
-    judge(memory, rules, centre(), swept, sums[0]);
-    lay_out(memory, result.order + given.offsets[query], sums[0]);
+    const Swept swept = sweep::sweep_query<kRule>(memory[0], own_rules[0], id, nullptr, state[0]);
+    judge(memory[0], rules, centre(), swept, sums[0]);
+    lay_out(memory[0], result.order + given.offsets[query], sums[0]);
     if (threadIdx.x != 0) return;
     const std::int64_t n_kept = sums[0].n_kept;
     const std::int64_t available = rules.refill ? n : n_kept;

@@ -52,25 +52,25 @@ EPIBIAS_HOST_DEVICE constexpr std::size_t team_bytes(int n) {
            rounded_up(2 * size * sizeof(std::int32_t));
 }
 
-// One query. Byte offsets.
+// One query. Byte offsets. No initialisers: it lies in shared memory.
 struct QueryLayout {
-    std::size_t weights = 0;       // [n, 2] float64: left and right, by the number on the left
-    std::size_t similarities = 0;  // [n] float32, as they stand
-    std::size_t scores = 0;
-    std::size_t sorted_similarities = 0;
-    std::size_t sorted_scores = 0;
-    std::size_t places = 0;   // [sorted_size(n)] int32
-    std::size_t wanted = 0;   // [n] uint8, by the number on the left
-    std::size_t dropped = 0;  // [n] uint8; BiasDef alone
-    std::size_t before = 0;   // [n] uint8; BiasDef alone
-    std::size_t teams = 0;
-    std::size_t cache = 0;  // [slabs, n, kSlab] float64: kernel rows
-    std::size_t bytes = 0;
+    std::size_t weights;       // [n, 2] float64: left and right, by the number on the left
+    std::size_t similarities;  // [n] float32, as they stand
+    std::size_t scores;
+    std::size_t sorted_similarities;
+    std::size_t sorted_scores;
+    std::size_t places;   // [sorted_size(n)] int32
+    std::size_t wanted;   // [n] uint8, by the number on the left
+    std::size_t dropped;  // [n] uint8; BiasDef alone
+    std::size_t before;   // [n] uint8; BiasDef alone
+    std::size_t teams;
+    std::size_t cache;  // [slabs, n, kSlab] float64: kernel rows
+    std::size_t bytes;
 };
 
 EPIBIAS_HOST_DEVICE constexpr QueryLayout query_layout(int n, int n_teams,
                                                        std::size_t cache_bytes) {
-    QueryLayout layout;
+    QueryLayout layout{};
     const auto size = static_cast<std::size_t>(n);
     const std::size_t floats = rounded_up(size * sizeof(float));
     layout.similarities = size * 2 * sizeof(double);

@@ -43,7 +43,8 @@ struct BlockState {
     int is_faulty;
 };
 
-// One query's arrays (QueryLayout), in shared memory or in the workspace.
+// One query's arrays (QueryLayout), in shared memory or in the workspace. It lies in shared memory
+// itself: as it is needed to the end, it would cost two dozen registers.
 struct QueryMemory {
     unsigned char* base;
     QueryLayout layout;

@@ -101,9 +101,13 @@ __global__ void __launch_bounds__(SweepPolicy::kMostThreads, 2)
     threshold_sweep_kernel(BatchArrays given, SweptArrays result, SweepRules rules,
                            BlockPolicy policy, unsigned char* workspace, Fault* fault) {
     EPIBIAS_SHARED(BlockState, state, 1);
+    EPIBIAS_SHARED(QueryMemory, memory, 1);
     EPIBIAS_DYNAMIC_SHARED(unsigned char, shared);
     unsigned char* const outside = workspace + blockIdx.x * query_bytes_at_most(given.n);
-    const QueryMemory memory = memory_of_query(shared, outside, static_cast<int>(given.n), policy);
+    if (threadIdx.x == 0) {
+        memory[0] = memory_of_query(shared, outside, static_cast<int>(given.n), policy);
+    }
+    __syncthreads();
     for (std::int64_t query = blockIdx.x; query < given.n_queries; query += gridDim.x) {
         double* curve = nullptr;
         if (result.curve != nullptr) {
@@ -116,14 +120,14 @@ __global__ void __launch_bounds__(SweepPolicy::kMostThreads, 2)
         if (EPIBIAS_PLANT("threshold_sweep.index_overflow")) {
             first = static_cast<std::int32_t>(query) * static_cast<std::int32_t>(given.n);
         }
-        const bool good = load_query(given.similarities + first, given.scores + first, memory,
+        const bool good = load_query(given.similarities + first, given.scores + first, memory[0],
                                      state[0], [&](int which, int place) {
                                          report_fault(fault, kSweepFault, 2 * query + which, place);
                                      });
         Swept swept = poisoned();
         if (good) {
             const std::int64_t id = given.query_ids == nullptr ? query : given.query_ids[query];
-            swept = sweep_query<kRule>(memory, rules, id, curve, state[0]);
+            swept = sweep_query<kRule>(memory[0], rules, id, curve, state[0]);
         }
         write_swept(result, query, swept);
         __syncthreads();  // the next query uses the same memory
