@@ -47,6 +47,7 @@ def export_and_install(folder: Path) -> tuple[Path, dict[str, str]]:
     if (ROOT.parent / "shared").is_dir():
         (folder / "shared").symlink_to(ROOT.parent / "shared")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+    install += ["-C", "cmake.define.EPIBIAS_CUDA_EMULATED=ON"]  # check_cuda_… run the kernels
     subprocess.run([*install, "--target", str(site), str(tree)], check=True)
     return tree, {**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
 
