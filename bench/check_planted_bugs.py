@@ -1,0 +1,148 @@
+"""Bugs are put into the CUDA kernels on purpose; the tests must notice every one of them.
+
+    python bench/check_planted_bugs.py [--build FOLDER] [--launcher ccache] [--only NAME]
+
+A bug stands in a kernel as `EPIBIAS_PLANT("stage.name")` and is there in this build alone, when
+EPIBIAS_PLANTED_BUG names it. First the whole suite must pass in every job with no bug planted: this
+is also the run of the emulated kernels under AddressSanitizer, UndefinedBehaviorSanitizer and
+ThreadSanitizer. Then each bug runs in every job against the test cases of its stage, those marked
+"[long]" left out; a bug that all jobs missed meets the long ones too. Which job saw which bug goes
+to `bench/results/planted_bugs.json`. Exit code 1 where a bug goes unnoticed, where there are fewer
+than 20, or where a suite is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import cuda_jobs
+from cuda_jobs import JOBS, ROOT, TESTS, Job
+
+RESULTS = Path(__file__).parent / "results" / "planted_bugs.json"
+FEWEST_BUGS = 20
+LONG = "*[long]*"
+OUTCOMES = (  # what a failed run says, most telling first
+    ("data race", r"WARNING: ThreadSanitizer: data race"),
+    ("out of bounds", r"ERROR: AddressSanitizer: \S*overflow|written past its end"),
+    ("address", r"ERROR: AddressSanitizer"),
+    ("undefined", r"runtime error:"),
+    ("deadlock", r": deadlock:"),
+    ("divergence", r"divergent __syncthreads|have exited|has exited|meets __"),
+    ("copy", r"asynchronous copy"),
+    ("wrong result", r"ERROR: CHECK|ERROR: REQUIRE"),
+)
+
+
+def planted_bugs() -> list[str]:
+    """Names of all bugs in the kernels, each once."""
+    pattern = re.compile(r'EPIBIAS_PLANT\("(\w+\.\w+)"\)')
+    names: list[str] = []
+    for path in sorted((ROOT / "cuda" / "src").iterdir()):
+        if path.name != "device_code.hpp":  # explains the macro
+            names += pattern.findall(path.read_text(encoding="utf-8"))
+    return sorted(set(names))
+
+
+def outcome(folder: Path, with_long: bool, run: tuple[str, Job]) -> str:
+    """Tell what a run of a bug in a job says: "" where it noticed nothing."""
+    bug, job = run
+    arguments = [f"-ts={bug.split('.')[0]}", "--abort-after=1", "--no-colors"]
+    if not with_long:
+        arguments.append(f"-tce={LONG}")
+    done = cuda_jobs.run(folder, job, arguments, bug, timeout=120)
+    if done is None:
+        return "no end"
+    text = done.stdout + done.stderr
+    if done.returncode == 0:
+        counted = re.search(r"test cases:\s*(\d+) \|", text)
+        if counted is None or int(counted[1]) == 0:
+            sys.exit(f"{bug}: there is no test suite {bug.split('.')[0]}")
+        return ""
+    return next((name for name, sign in OUTCOMES if re.search(sign, text)), "failed")
+
+
+def check_without_bugs(folder: Path, pool: ThreadPoolExecutor) -> dict[str, float]:
+    """Seconds of the whole suite in every job; ends the program where one fails."""
+
+    def timed(job: Job) -> tuple[Job, float, str]:
+        began = time.perf_counter()
+        done = cuda_jobs.run(folder, job, ["--no-colors"])
+        text = "no end" if done is None else done.stdout + done.stderr
+        passed = done is not None and done.returncode == 0
+        return job, time.perf_counter() - began, "" if passed else text
+
+    seconds = {}
+    for job, took, text in pool.map(timed, reversed(JOBS)):  # the longest first
+        if text:
+            sys.exit(f"{text[-8000:]}\n{job.name}: fails with no bug planted")
+        seconds[job.name] = round(took, 1)
+    return {job.name: seconds[job.name] for job in JOBS}
+
+
+def check_bugs(
+    folder: Path, pool: ThreadPoolExecutor, bugs: list[str]
+) -> dict[str, dict[str, str]]:
+    """Tell what every job says of every bug."""
+    found: dict[str, dict[str, str]] = {bug: {} for bug in bugs}
+    for with_long in (False, True):
+        missed = [bug for bug in bugs if not any(found[bug].values())]
+        runs = [(bug, job) for bug in missed for job in JOBS]
+        said = pool.map(partial(outcome, folder, with_long), runs)
+        for (bug, job), text in zip(runs, said, strict=True):
+            found[bug][job.name] = text
+    return found
+
+
+def main() -> int:
+    """Build, run, tell."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "planted_bugs")
+    parser.add_argument("--launcher", help="compiler launcher, for instance ccache")
+    parser.add_argument("--only", help="one bug, or the bugs of one stage")
+    chosen = parser.parse_args()
+
+    bugs = planted_bugs()
+    enough = len(bugs) >= FEWEST_BUGS
+    if chosen.only:
+        bugs = [bug for bug in bugs if chosen.only in (bug, bug.split(".")[0])]
+    began = time.perf_counter()
+    options = ["-DEPIBIAS_PLANTED_BUGS=ON", "-DEPIBIAS_CUDA_TESTS_SANITIZED=ON"]
+    suffixes = sorted({job.suffix for job in JOBS})
+    cuda_jobs.build(chosen.build, options, [TESTS + suffix for suffix in suffixes], chosen.launcher)
+    built = time.perf_counter()
+    print(f"built in {built - began:.0f} s")
+    with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+        clean = check_without_bugs(chosen.build, pool)
+        print(
+            "no bug planted: every job passes,", ", ".join(f"{k} {v} s" for k, v in clean.items())
+        )
+        found = check_bugs(chosen.build, pool, bugs)
+
+    width = max(map(len, bugs))
+    print(f"\n{'':{width}} ", " ".join(f"{job.name:13}" for job in JOBS))
+    for bug, said in found.items():
+        print(f"{bug:{width}} ", " ".join(f"{said[job.name] or '-':13}" for job in JOBS))
+    unnoticed = [bug for bug in bugs if not any(found[bug].values())]
+    seconds = {"build": round(built - began), "all": round(time.perf_counter() - began)}
+    print(f"\n{len(bugs)} bugs, {len(unnoticed)} unnoticed; {seconds['all']} s")
+    for bug in unnoticed:
+        print(f"UNNOTICED: {bug}")
+    if not enough:
+        print(f"there are fewer than {FEWEST_BUGS} bugs")
+    if not chosen.only:
+        results = {"n_bugs": len(bugs), "unnoticed": unnoticed, "seconds": seconds}
+        results |= {"seconds_without_bugs": clean, "seen_by": found}
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return 1 if unnoticed or not enough else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
