@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,12 @@ Result run(MatrixView<const float> rows) {
     result.norms.assign(static_cast<std::size_t>(rows.n_rows), -7.0);
     inverse_norms(rows, 3, result.norms.data(), &result.fault, Stream{});
     return result;
+}
+
+// For calls that are refused before anything is read or written.
+void run_nowhere(MatrixView<const float> rows) {
+    Fault fault{.word = kNoFault, .value = 0};
+    inverse_norms(rows, 0, nullptr, &fault, Stream{});
 }
 
 TEST_SUITE("numeric") {
@@ -60,6 +67,24 @@ TEST_SUITE("numeric") {
         CHECK(result.fault.word == fault_word(3, 2, 0));
         CHECK(result.fault.value == 0.0);
         CHECK(std::isnan(result.norms[2]));
+    }
+
+    TEST_CASE("what a fault record or a grid cannot count is refused") {
+        const auto refusal = [](std::int64_t n_rows, std::int64_t n_columns) -> std::string {
+            try {
+                run_nowhere({nullptr, n_rows, n_columns});
+            } catch (const std::invalid_argument& error) {
+                return error.what();
+            }
+            return "";
+        };
+        CHECK(refusal(2, kMaxFaultColumns + 1) ==
+              "rows: expected at most 68719476736 rows of 1048576 columns, got shape (2, 1048577)");
+        CHECK(refusal(kMaxFaultRows + 1, 2) ==
+              "rows: expected at most 68719476736 rows of 1048576 columns, got shape "
+              "(68719476737, 2)");
+        CHECK(refusal(kMaxFaultRows, 2) ==
+              "rows: expected at most 17179869176 rows, got 68719476736");
     }
 
     TEST_CASE("no rows, no launch") {
