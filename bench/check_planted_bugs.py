@@ -3,12 +3,10 @@
     python bench/check_planted_bugs.py [--build FOLDER] [--launcher ccache] [--only NAME]
 
 A bug stands in a kernel as `EPIBIAS_PLANT("stage.name")` and is there in this build alone, when
-EPIBIAS_PLANTED_BUG names it. First the whole suite must pass in every job with no bug planted: this
-is also the run of the emulated kernels under AddressSanitizer, UndefinedBehaviorSanitizer and
-ThreadSanitizer. Then each bug runs in every job against the test cases of its stage, those marked
-"[long]" left out; a bug that all jobs missed meets the long ones too. Which job saw which bug goes
-to `bench/results/planted_bugs.json`. Exit code 1 where a bug goes unnoticed, where there are fewer
-than 20, or where a suite is missing.
+EPIBIAS_PLANTED_BUG names it. With no bug planted every job must pass. Then each bug runs in every job
+against the test cases of its stage, those marked "[long]" left out. Which job saw which bug goes to
+`bench/results/planted_bugs.json`. Exit code 1 where a bug goes unnoticed, where there are fewer than
+20, or where a suite is missing.
 """
 
 from __future__ import annotations
@@ -28,7 +26,8 @@ from cuda_jobs import JOBS, ROOT, TESTS, Job
 
 RESULTS = Path(__file__).parent / "results" / "planted_bugs.json"
 FEWEST_BUGS = 20
-LONG = "*[long]*"
+ARGUMENTS = ["-tce=*[long]*", "--no-colors"]
+MOST_SECONDS = 120  # a kernel that does not end is noticed, too
 OUTCOMES = (  # what a failed run says, most telling first
     ("data race", r"WARNING: ThreadSanitizer: data race"),
     ("out of bounds", r"ERROR: AddressSanitizer: \S*overflow|written past its end"),
@@ -51,13 +50,11 @@ def planted_bugs() -> list[str]:
     return sorted(set(names))
 
 
-def outcome(folder: Path, with_long: bool, run: tuple[str, Job]) -> str:
+def outcome(folder: Path, run: tuple[str, Job]) -> str:
     """Tell what a run of a bug in a job says: "" where it noticed nothing."""
     bug, job = run
-    arguments = [f"-ts={bug.split('.')[0]}", "--abort-after=1", "--no-colors"]
-    if not with_long:
-        arguments.append(f"-tce={LONG}")
-    done = cuda_jobs.run(folder, job, arguments, bug, timeout=120)
+    suite = f"-ts={bug.split('.')[0]}"
+    done = cuda_jobs.run(folder, job, [suite, "--abort-after=1", *ARGUMENTS], bug, MOST_SECONDS)
     if done is None:
         return "no end"
     text = done.stdout + done.stderr
@@ -70,11 +67,11 @@ def outcome(folder: Path, with_long: bool, run: tuple[str, Job]) -> str:
 
 
 def check_without_bugs(folder: Path, pool: ThreadPoolExecutor) -> dict[str, float]:
-    """Seconds of the whole suite in every job; ends the program where one fails."""
+    """Seconds of all suites in every job; ends the program where one fails."""
 
     def timed(job: Job) -> tuple[Job, float, str]:
         began = time.perf_counter()
-        done = cuda_jobs.run(folder, job, ["--no-colors"])
+        done = cuda_jobs.run(folder, job, ARGUMENTS)
         text = "no end" if done is None else done.stdout + done.stderr
         passed = done is not None and done.returncode == 0
         return job, time.perf_counter() - began, "" if passed else text
@@ -91,13 +88,10 @@ def check_bugs(
     folder: Path, pool: ThreadPoolExecutor, bugs: list[str]
 ) -> dict[str, dict[str, str]]:
     """Tell what every job says of every bug."""
+    runs = [(bug, job) for bug in bugs for job in JOBS]
     found: dict[str, dict[str, str]] = {bug: {} for bug in bugs}
-    for with_long in (False, True):
-        missed = [bug for bug in bugs if not any(found[bug].values())]
-        runs = [(bug, job) for bug in missed for job in JOBS]
-        said = pool.map(partial(outcome, folder, with_long), runs)
-        for (bug, job), text in zip(runs, said, strict=True):
-            found[bug][job.name] = text
+    for (bug, job), said in zip(runs, pool.map(partial(outcome, folder), runs), strict=True):
+        found[bug][job.name] = said
     return found
 
 
