@@ -3,10 +3,10 @@
     python bench/check_planted_bugs.py [--build FOLDER] [--launcher ccache] [--only NAME]
 
 A bug stands in a kernel as `EPIBIAS_PLANT("stage.name")` and is there in this build alone, when
-EPIBIAS_PLANTED_BUG names it. With no bug planted every job must pass. Then each bug runs in every job
-against the test cases of its stage, those marked "[long]" left out. Which job saw which bug goes to
-`bench/results/planted_bugs.json`. Exit code 1 where a bug goes unnoticed, where there are fewer than
-20, or where a suite is missing.
+EPIBIAS_PLANTED_BUG names it. With no bug planted every job must pass. Then each bug runs in every
+job against the test cases of its stage, those marked "[long]" left out. Which job saw which bug
+goes to `bench/results/planted_bugs.json`. Exit code 1 where a bug goes unnoticed, where there are
+fewer than 20, or where a suite is missing.
 """
 
 from __future__ import annotations
