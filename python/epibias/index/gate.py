@@ -50,7 +50,7 @@ class GateInputs:
     """
 
     queries: Sequence[GoldenQuery]
-    query_embeddings: Float32Array
+    query_embeddings: Float32Array = field(repr=False)
     baselines: Mapping[str, Baseline]
     axes: Mapping[str, PolarizationAxis]
     earlier: Callable[[str], frozenset[str]]

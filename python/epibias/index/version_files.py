@@ -193,7 +193,7 @@ class VersionFiles:
     id: str
     manifest_sha256: str
     manifest: Manifest
-    vectors: Float32Array
+    vectors: Float32Array = field(repr=False)
     rows: VersionRows
 
 
