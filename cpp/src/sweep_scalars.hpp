@@ -117,7 +117,7 @@ EPIBIAS_HOST_DEVICE inline bool fit_grid(double low, double high, double squares
     grid.n_grid = kMaxGridPoints;
     if (wanted < static_cast<double>(kMaxGridPoints)) {
         grid.n_grid = static_cast<std::int64_t>(wanted);
-        if (grid.n_grid < kMinGridPoints) grid.n_grid = kMinGridPoints;
+        grid.n_grid = grid.n_grid < kMinGridPoints ? kMinGridPoints : grid.n_grid;
     }
     // The arithmetic of numpy's linspace (grid_point), so that the oracle stands on the same grid.
     grid.step = range / static_cast<double>(grid.n_grid - 1);

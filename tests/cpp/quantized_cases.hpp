@@ -30,7 +30,7 @@ inline std::vector<std::uint8_t> codes_of(const Matrix& passages, const std::vec
 // by a reflection; all of the space where n_axes is dim.
 inline Matrix axes_of(std::int64_t n_axes, std::int64_t dim) {
     Matrix axes(n_axes, dim);
-    const double length = static_cast<double>(dim);
+    const auto length = static_cast<double>(dim);
     for (std::int64_t axis = 0; axis < n_axes; ++axis) {
         for (std::int64_t i = 0; i < dim; ++i) {
             axes.set(axis, i, static_cast<float>((axis == i ? 1.0 : 0.0) - 2 / length));

@@ -69,9 +69,10 @@ TEST_CASE("sweep_scalars: the terms of a split are every level's, to the bit") {
 }
 
 TEST_CASE("sweep_scalars: the fifth root inverts the fifth power within two units") {
-    for (double n = 1; n < 1e7; n = std::floor(n * 1.37) + 1) {
-        const double root = sweep::inverse_fifth_root(n);
-        CHECK(std::abs(root - std::pow(n, -0.2)) <= 4.5e-16 * root);
+    for (std::int64_t n = 1; n < 10'000'000; n += n * 37 / 100 + 1) {
+        const auto count = static_cast<double>(n);
+        const double root = sweep::inverse_fifth_root(count);
+        CHECK(std::abs(root - std::pow(count, -0.2)) <= 4.5e-16 * root);
     }
 }
 
