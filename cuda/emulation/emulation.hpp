@@ -50,7 +50,7 @@ inline constexpr int warpSize = 32;
 
 #if EPIBIAS_PLANTED_BUGS
 #define EPIBIAS_PLANT(name)                     \
-    (::epibias::cuda::emulation::planted_bug == \
+    (::epibias::cuda::emulation::kPlantedBug == \
      ::epibias::cuda::emulation::hash_at_compile_time(name))
 #else
 #define EPIBIAS_PLANT(name) false

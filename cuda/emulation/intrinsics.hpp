@@ -181,6 +181,8 @@ inline float __double2float_rd(double value) {
 inline float __saturatef(float value) {
     return value > 0 ? (value < 1 ? value : 1.0F) : 0.0F;
 }
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): glibc has functions of these
+// names
 inline float __expf(float value) {
     return std::exp(value);
 }

@@ -12,6 +12,6 @@ std::uint64_t hash_of_variable() {
 
 }  // namespace
 
-const std::uint64_t planted_bug = hash_of_variable();
+const std::uint64_t kPlantedBug = hash_of_variable();
 
 }  // namespace epibias::cuda::emulation

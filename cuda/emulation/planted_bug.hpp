@@ -18,7 +18,7 @@ constexpr std::uint64_t hash_of_name(const char* name) {
 }
 
 // Of the environment variable when the program starts; 0 without one.
-extern const std::uint64_t planted_bug;
+extern const std::uint64_t kPlantedBug;
 
 consteval std::uint64_t hash_at_compile_time(const char* name) {
     return hash_of_name(name);

@@ -221,9 +221,8 @@ void block_barrier(const Place& place) {
         fail(place, "__syncthreads after %u threads of the block have exited",
              current_block.n_threads - current_block.n_alive);
     }
-    // Two in turn: who leaves a barrier late must not acquire what others have done since, up to
-    // the next one. Nobody reaches the one after that before all have left this.
-    void* order_of_barrier = synchronisation_address(barrier_number % 2 == 0 ? 0 : 1);
+    void* order_of_barrier =
+        synchronisation_address(static_cast<unsigned>(barrier_number % kBarrierSynchronisations));
     tsan::release(order_of_barrier);
     if (++n_at_barrier == current_block.n_alive) {
         n_at_barrier = 0;
@@ -268,8 +267,8 @@ void device_fence() {
 }
 
 void block_fence() {
-    tsan::release(synchronisation_address(2));
-    tsan::acquire(synchronisation_address(2));
+    tsan::release(synchronisation_address(kFenceSynchronisation));
+    tsan::acquire(synchronisation_address(kFenceSynchronisation));
 }
 
 void* synchronisation_address(unsigned number) {

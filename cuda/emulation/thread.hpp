@@ -66,9 +66,11 @@ void block_fence();
 
 // An address that stands for one synchronisation of this block, fresh for each block: with one
 // address for all, ThreadSanitizer would think that a block's barrier orders it after earlier
-// blocks. Numbers 0 and 1 are __syncthreads, 2 the block's fence, the others are a warp's
-// __syncwarp.
-inline constexpr unsigned kFirstWarpSynchronisation = 3;
+// blocks. __syncthreads has two, in turns: a thread that runs ahead releases the next barrier
+// before others have acquired this one. Then come the block's fence and the warps' __syncwarp.
+inline constexpr unsigned kBarrierSynchronisations = 2;
+inline constexpr unsigned kFenceSynchronisation = kBarrierSynchronisations;
+inline constexpr unsigned kFirstWarpSynchronisation = kFenceSynchronisation + 1;
 void* synchronisation_address(unsigned number);
 
 }  // namespace epibias::cuda::emulation

@@ -124,6 +124,15 @@ __global__ void write_behind_shared(unsigned n_values) {
     result[threadIdx.x] = values[threadIdx.x ^ 1U];
 }
 
+// The first thread is at the second barrier before the others have left the first.
+[[maybe_unused]] __global__ void race_between_barriers(float* result) {
+    EPIBIAS_SHARED(float, value, 1);
+    __syncthreads();
+    value[0] = 1.0F;
+    __syncthreads();
+    result[threadIdx.x] = value[0];
+}
+
 [[maybe_unused]] __global__ void lanes_through_shared(float* result, bool with_syncwarp) {
     EPIBIAS_SHARED(float, values, 32);
     values[threadIdx.x] = 1.0F;
@@ -169,6 +178,9 @@ const test::ChildCase kBlockWithBarrier("block with barrier", [] {
 });
 const test::ChildCase kBlockWithoutBarrier("block without barrier", [] {
     EPIBIAS_LAUNCH(neighbours_through_shared, 1, 64, 0, kStream, kResults, false);
+});
+const test::ChildCase kBetweenBarriers("between barriers", [] {
+    EPIBIAS_LAUNCH(race_between_barriers, 1, 64, 0, kStream, kResults);
 });
 const test::ChildCase kWarpWithBarrier("warp with barrier", [] {
     EPIBIAS_LAUNCH(lanes_through_shared, 1, 32, 0, kStream, kResults, true);
@@ -280,6 +292,7 @@ TEST_SUITE("emulation") {
         CHECK(kAppendPlainly.status() != 0);
         CHECK(kBlockWithBarrier.status() == 0);
         CHECK(kBlockWithoutBarrier.status() != 0);
+        CHECK(kBetweenBarriers.status() != 0);
         CHECK(kWarpWithBarrier.status() == 0);
         CHECK(kWarpWithoutBarrier.status() != 0);
         CHECK(kLastBlockWithFences.status() == 0);

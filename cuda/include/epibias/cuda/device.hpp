@@ -21,7 +21,7 @@ struct DeviceStatus {
 class DeviceGuard {
   public:
     explicit DeviceGuard(int device);
-    ~DeviceGuard();
+    ~DeviceGuard();  // NOLINT(performance-trivially-destructible): only under emulation
     DeviceGuard(const DeviceGuard&) = delete;
     DeviceGuard& operator=(const DeviceGuard&) = delete;
 
