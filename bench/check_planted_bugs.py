@@ -4,9 +4,9 @@
         [--until-noticed]
 
 A bug stands in a kernel as `EPIBIAS_PLANT("stage.name")` and is there in this build alone, when
-EPIBIAS_PLANTED_BUG names it. With no bug planted every job must pass. Then each bug runs in every
-job against the test cases of its stage, those marked "[long]" left out. Which job saw which bug
-goes to `bench/results/planted_bugs.json`. With --until-noticed, as in CI, a bug's further jobs are
+EPIBIAS_PLANTED_BUG names it. With no bug planted all suites must pass in every job. Then each bug
+runs in every job against the suite of its stage. Which job saw which bug goes to
+`bench/results/planted_bugs.json`. With --until-noticed, as in CI, a bug's further jobs are
 left out once one has seen it, and nothing is written. Exit code 1 where a bug goes unnoticed, where
 there are fewer than 20, or where a suite is missing.
 """
@@ -28,7 +28,6 @@ from cuda_jobs import JOBS, ROOT, TESTS, Job
 
 RESULTS = Path(__file__).parent / "results" / "planted_bugs.json"
 FEWEST_BUGS = 20
-ARGUMENTS = ["-tce=*[long]*", "--no-colors"]
 MOST_SECONDS = 120  # a kernel that does not end is noticed, too
 OUTCOMES = (  # what a failed run says, most telling first
     ("data race", r"WARNING: ThreadSanitizer: data race"),
@@ -56,7 +55,7 @@ def outcome(folder: Path, run: tuple[str, Job]) -> str:
     """Tell what a run of a bug in a job says: "" where it noticed nothing."""
     bug, job = run
     suite = f"-ts={bug.split('.')[0]}"
-    done = cuda_jobs.run(folder, job, [suite, "--abort-after=1", *ARGUMENTS], bug, MOST_SECONDS)
+    done = cuda_jobs.run(folder, job, [suite, "--abort-after=1", "--no-colors"], bug, MOST_SECONDS)
     if done is None:
         return "no end"
     text = done.stdout + done.stderr
@@ -73,7 +72,7 @@ def check_without_bugs(folder: Path, pool: ThreadPoolExecutor) -> dict[str, floa
 
     def timed(job: Job) -> tuple[Job, float, str]:
         began = time.perf_counter()
-        done = cuda_jobs.run(folder, job, ARGUMENTS)
+        done = cuda_jobs.run(folder, job, ["--no-colors"])
         text = "no end" if done is None else done.stdout + done.stderr
         passed = done is not None and done.returncode == 0
         return job, time.perf_counter() - began, "" if passed else text

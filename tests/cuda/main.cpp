@@ -1,7 +1,5 @@
 // Runs every tests/cuda/test_*.cpp: the CUDA kernels under emulation, against the CPU's functions.
 // Suites are named after stages: `epibias_cuda_tests -ts=cosine_topk` runs one.
-// "[long]" in the name of a case of more than half a second: planted bugs do not meet it
-// (bench/check_planted_bugs.py).
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
