@@ -88,6 +88,7 @@ class DeviceArray {
     [[nodiscard]] std::int64_t shape(int axis) const {
         return array_.shape[static_cast<std::size_t>(axis)];
     }
+    [[nodiscard]] const std::vector<std::int64_t>& shape() const { return array_.shape; }
     [[nodiscard]] std::int64_t size() const {
         std::int64_t n_values = 1;
         for (const std::int64_t length : array_.shape) n_values *= length;
@@ -129,9 +130,7 @@ void check_shape(const std::string& argument, const std::vector<std::int64_t>& f
 template <typename Value>
 void check_shape(const std::string& argument, const DeviceArray<Value>& array,
                  std::initializer_list<std::int64_t> expected) {
-    std::vector<std::int64_t> found;
-    for (int axis = 0; axis < array.ndim(); ++axis) found.push_back(array.shape(axis));
-    check_shape(argument, found, expected);
+    check_shape(argument, array.shape(), expected);
 }
 
 }  // namespace epibias::cuda::bindings

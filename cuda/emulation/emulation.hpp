@@ -38,6 +38,7 @@ inline constexpr int warpSize = 32;
     Type(&name)[count] = *static_cast<Type(*)[count]>(::epibias::cuda::emulation::static_shared( \
         &name##_declaration, sizeof(Type) * (count), #name))
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a type takes none
 #define EPIBIAS_DYNAMIC_SHARED(Type, name) \
     Type* name = static_cast<Type*>(::epibias::cuda::emulation::dynamic_shared())
 

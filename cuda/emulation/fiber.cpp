@@ -76,7 +76,7 @@ void prepare_fiber(Fiber& fiber, char* stack, void (*entry)()) {
     void** top = reinterpret_cast<void**>(stack + StackPool::kStackBytes);
     top[-1] = nullptr;
     top[-2] = reinterpret_cast<void*>(entry);
-    fiber.stack_pointer = top - 2 - kSavedRegisters;
+    fiber.stack_pointer = static_cast<void*>(top - 2 - kSavedRegisters);
 }
 
 void begin_fiber() {

@@ -28,7 +28,7 @@ struct Launch {
     const void* context;
 };
 
-void run_launch(const Launch& launch);
+void run_launch(const Launch& asked);
 
 template <typename Kernel, typename... Arguments>
 void launch_kernel(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes,

@@ -19,7 +19,7 @@ class OrderGenerator {
     using result_type = std::uint32_t;  // NOLINT(readability-identifier-naming): std::shuffle asks
     static constexpr result_type min() { return 0; }
     static constexpr result_type max() { return std::numeric_limits<result_type>::max(); }
-    explicit OrderGenerator(unsigned seed) : state_(seed) {}
+    explicit OrderGenerator(unsigned seed) noexcept : state_(seed) {}
     result_type operator()() {
         state_ += 0x9E3779B97F4A7C15U;  // SplitMix64
         std::uint64_t mixed = state_;

@@ -9,7 +9,7 @@
 namespace epibias::cuda::emulation {
 
 // FNV-1a: a kernel compares numbers, because a string function would be instrumented.
-constexpr std::uint64_t hash_of_name(const char* name) {
+constexpr std::uint64_t hash_of_name(const char* name) noexcept {
     std::uint64_t hash = 0xCBF29CE484222325U;
     for (; *name != '\0'; ++name) {
         hash = (hash ^ static_cast<unsigned char>(*name)) * 0x100000001B3U;

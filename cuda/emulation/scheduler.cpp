@@ -277,7 +277,7 @@ void* synchronisation_address(unsigned number) {
 
 void run_launch(const Launch& asked) {
     check_launch_limits(asked);
-    const std::lock_guard<std::mutex> lock(launch_mutex);
+    const std::scoped_lock lock(launch_mutex);
     std::fenv_t environment;
     std::fegetenv(&environment);
     std::fesetenv(FE_DFL_ENV);

@@ -5,7 +5,7 @@ struct dim3 {
     unsigned x = 1;
     unsigned y = 1;
     unsigned z = 1;
-    constexpr dim3(unsigned x_size = 1, unsigned y_size = 1, unsigned z_size = 1)
+    constexpr dim3(unsigned x_size = 1, unsigned y_size = 1, unsigned z_size = 1) noexcept
         : x(x_size), y(y_size), z(z_size) {}
 };
 

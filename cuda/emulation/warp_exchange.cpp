@@ -53,7 +53,8 @@ Collective& find_collective(Warp& warp, WarpOperation operation, unsigned mask, 
         Collective& open = warp.collectives[std::countr_zero(rest)];
         if (open.mask == mask && open.arrived != mask) return open;
     }
-    const int free = std::countr_one(warp.in_use);
+    // One is free: the calling lane is in none, and there are as many as lanes.
+    const int free = std::countr_one(warp.in_use) % static_cast<int>(kWarpLanes);
     Collective& fresh = warp.collectives[free];
     warp.in_use |= lane_bit(static_cast<unsigned>(free));
     fresh.operation = operation;

@@ -120,7 +120,8 @@ __global__ void product_bf16(const Matrices* in, float* result) {
                static_cast<unsigned>(bf16_of(in->b[first + 1][group])) << 16;
     }
     for (unsigned i = 0; i < 4; ++i) {
-        c[i] = static_cast<float>(100 * (group + 8 * (i / 2)) + 2 * t + i % 2);
+        const unsigned before = 100 * (group + 8 * (i / 2)) + 2 * t + i % 2;
+        c[i] = static_cast<float>(before);
     }
     mma_bf16_m16n8k16(c, a, b);
     for (unsigned i = 0; i < 4; ++i) result[(group + 8 * (i / 2)) * 8 + 2 * t + i % 2] = c[i];
@@ -162,7 +163,8 @@ __global__ void product_tf32(const Matrices* in, float* result) {
     }
     for (unsigned i = 0; i < 2; ++i) b[i] = to_tf32(static_cast<float>(in->b[t + 4 * i][group]));
     for (unsigned i = 0; i < 4; ++i) {
-        c[i] = static_cast<float>(100 * (group + 8 * (i / 2)) + 2 * t + i % 2);
+        const unsigned before = 100 * (group + 8 * (i / 2)) + 2 * t + i % 2;
+        c[i] = static_cast<float>(before);
     }
     mma_tf32_m16n8k8(c, a, b);
     for (unsigned i = 0; i < 4; ++i) result[(group + 8 * (i / 2)) * 8 + 2 * t + i % 2] = c[i];
