@@ -32,15 +32,16 @@
 #define gridDim (::epibias::cuda::emulation::current_block.grid)
 inline constexpr int warpSize = 32;
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type and a name take none
 // The address of the static stands for the declaration; each instance of a template has its own.
 #define EPIBIAS_SHARED(Type, name, count)                                                        \
     static const char name##_declaration = 0;                                                    \
     Type(&name)[count] = *static_cast<Type(*)[count]>(::epibias::cuda::emulation::static_shared( \
         &name##_declaration, sizeof(Type) * (count), #name))
 
-// NOLINTNEXTLINE(bugprone-macro-parentheses): a type takes none
 #define EPIBIAS_DYNAMIC_SHARED(Type, name) \
     Type* name = static_cast<Type*>(::epibias::cuda::emulation::dynamic_shared())
+// NOLINTEND(bugprone-macro-parentheses)
 
 #define EPIBIAS_LAUNCH(kernel, grid, block_size, shared_bytes, stream, ...)             \
     (static_cast<void>(stream),                                                         \

@@ -249,8 +249,9 @@ __global__ void __launch_bounds__(kScanWarps * 32, Tile::kBlocksPerProcessor)
 #pragma unroll
             for (int half = 0; half < 2 * Tile::kFragmentsDown; ++half) {
                 const std::int64_t row = first_row + warp_row + 8 * half + lane / 4;
+                const int fragment = half / 2;
                 const auto sum =
-                    static_cast<float>(sums[half / 2][across][2 * (half % 2) + column]);
+                    static_cast<float>(sums[fragment][across][2 * (half % 2) + column]);
                 const float value = sum * terms[half].scale * filter.scale;
                 const float upper = value + filter.weight * terms[half].residual;
                 // NaN passes: the re-score knows what it is.

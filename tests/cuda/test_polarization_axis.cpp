@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <numbers>
 #include <random>
 #include <string>
 #include <vector>
@@ -243,7 +244,7 @@ TEST_SUITE("polarization_axis") {
         for (const std::int64_t n_anchors : {8, 30, 40}) {
             CAPTURE(n_anchors);
             Topics topics(1, n_anchors, 40, 2);
-            const double turn = 2 * 3.14159265358979323846 / static_cast<double>(n_anchors);
+            const double turn = 2 * std::numbers::pi / static_cast<double>(n_anchors);
             for (std::int64_t anchor = 0; anchor < n_anchors; ++anchor) {
                 for (std::int64_t i = 0; i < 40; ++i) topics.at(0, anchor, i) = 0;
                 topics.at(0, anchor, 3) =
