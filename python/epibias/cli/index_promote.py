@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -12,6 +13,9 @@ from epibias.cli import options
 from epibias.cli.console import guarded, json_text, write_output
 from epibias.cli.index_store import BY, JSON, REASON, STORE, VERSION, open_store, show, show_report
 from epibias.cli.streams import say
+
+if TYPE_CHECKING:
+    from epibias.index.records import Hold
 
 
 @guarded
@@ -75,8 +79,7 @@ def review(
         write_review_page(opened, version, html)
     if as_json:
         report = json.loads(hold.report.to_json())
-        about = {"state": hold.state, "accepted": dict(hold.accepted), "waiting": hold.waiting}
-        write_output("-", json_text({**about, "report": report}))
+        write_output("-", json_text({**_state(hold), "report": report}))
         return
     show_report(hold.report, with_review=True)
     waiting = f", waiting for {', '.join(hold.waiting)}" if hold.waiting else ""
@@ -94,11 +97,10 @@ def accept(
 ) -> None:
     """Accept a held promotion for the topics that you own; the last owner promotes it."""
     hold = open_store(store, encoder).accept(version, by=by, reason=reason)
-    about = {"state": hold.state, "accepted": dict(hold.accepted), "waiting": hold.waiting}
     text = (
         f"waiting for {', '.join(hold.waiting)}" if hold.waiting else f"current is {hold.version}"
     )
-    show(about, [text], as_json=as_json)
+    show(_state(hold), [text], as_json=as_json)
 
 
 @guarded
@@ -131,3 +133,8 @@ def rollback(
     milliseconds = (time.perf_counter() - started) * 1e3
     text = f"current is {done.version}, after {milliseconds:.1f} ms"
     show({**asdict(done), "milliseconds": milliseconds}, [text], as_json=as_json)
+
+
+def _state(hold: Hold) -> dict[str, Any]:
+    """Say in JSON how far a held promotion has come."""
+    return {"state": hold.state, "accepted": dict(hold.accepted), "waiting": hold.waiting}
