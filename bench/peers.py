@@ -157,7 +157,7 @@ class Panorama:
     """
 
     LEVELS = (8, 16, 24, 32)
-    BATCHES = (512, 1024)  # 128, the default, takes a fifth longer
+    BATCHES = (512, 1024)  # 128, the default, takes a fifth longer; a batch must not be below k
 
     def __init__(self, passages: Rows, n_threads: int) -> None:
         import faiss
@@ -170,25 +170,30 @@ class Panorama:
         self.rotation = np.ascontiguousarray(axes, np.float32)
         rotated = passages @ self.rotation
         trial = rotated[:: max(len(rotated) // 8, 1)][:8].copy()
-        self.index: Any = None
-        fastest = float("inf")
-        for levels in self.LEVELS:
-            for batch in self.BATCHES:
+        self.indexes: dict[str, Any] = {}
+        for batch in self.BATCHES:
+            fastest = float("inf")
+            for levels in self.LEVELS:
                 index = faiss.IndexFlatIPPanorama(dim, levels, batch)
                 index.add(rotated)
                 each = partial(_one_by_one, partial(index.search, k=20), trial)
                 seconds = min(_seconds(each), _seconds(each))
                 if seconds < fastest:
-                    fastest, self.index = seconds, index
-                    self.chosen = f"{levels} levels, batches of {batch}"
+                    fastest, chosen = seconds, (f"{levels} levels, batches of {batch}", index)
                 del index
+            self.indexes[chosen[0]] = chosen[1]
 
     def configurations(self, n_queries: int, k: int) -> Sequence[str]:
-        return [f"{self.chosen}, threads {n}" for n in sorted({1, self.n_threads})]
+        allowed = [
+            name for batch, name in zip(self.BATCHES, self.indexes, strict=True) if batch >= k
+        ]
+        threads = sorted({1, self.n_threads})
+        return [f"{name}, threads {n}" for name in allowed for n in threads]
 
     def search(self, queries: Rows, k: int, configuration: str) -> Answer:
-        self.faiss.omp_set_num_threads(int(configuration.split()[-1]))
-        similarities, indices = self.index.search(queries @ self.rotation, k)
+        name, threads = configuration.split(", threads ")
+        self.faiss.omp_set_num_threads(int(threads))
+        similarities, indices = self.indexes[name].search(queries @ self.rotation, k)
         return indices, similarities
 
 
