@@ -42,7 +42,7 @@ LAYERS = [
     {"encoder", "retrieval"},
     {"polarization", "threshold"},
     {"selection", "pool", "pool_parts"},
-    {"attacks", "defenses", "generators", "metrics"},
+    {"attacks", "defenses", "generators", "metrics", "nli"},
     {"experiment", "costs", "index", "integrations"},
     {"cli", "__main__"},
 ]
