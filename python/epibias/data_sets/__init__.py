@@ -1,11 +1,12 @@
-"""The two text sets that come with epibias: debates, and the wiki of a fictional firm.
+"""Text sets: the two that come with epibias, and questions from public sets or files of your own.
 
-Both were written by a language model for this project and are for evaluation only; the files are
-package data, described in the data card beside them. `debates` and `opswiki` read and check them,
-and folders of the same layout.
+`debates` and the wiki of a fictional firm, `opswiki`, are package data, described in the data card
+beside them: written by a language model for this project, for evaluation only. `load_questions`
+gives any set as a `QuestionSet`.
 """
 
 from epibias.data_sets.debates import DebateTopic, load_debates
+from epibias.data_sets.load import load_questions
 from epibias.data_sets.opswiki import (
     GoldenQuery,
     LegitimateUpdate,
@@ -14,6 +15,7 @@ from epibias.data_sets.opswiki import (
     Source,
     load_opswiki,
 )
+from epibias.data_sets.question_set import Question, QuestionSet
 
 __all__ = [
     "DebateTopic",
@@ -21,7 +23,10 @@ __all__ = [
     "LegitimateUpdate",
     "OpsWiki",
     "PoisonPage",
+    "Question",
+    "QuestionSet",
     "Source",
     "load_debates",
     "load_opswiki",
+    "load_questions",
 ]
