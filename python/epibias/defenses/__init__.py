@@ -2,8 +2,9 @@
 
 from epibias.defenses.base import Defense
 from epibias.defenses.biasdef import BiasDef
+from epibias.defenses.brra import BRRA
 from epibias.defenses.chain import Chain
 from epibias.defenses.mmr import MMR
 from epibias.defenses.none import NoDefense
 
-__all__ = ["MMR", "BiasDef", "Chain", "Defense", "NoDefense"]
+__all__ = ["BRRA", "MMR", "BiasDef", "Chain", "Defense", "NoDefense"]
