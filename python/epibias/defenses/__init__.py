@@ -4,7 +4,16 @@ from epibias.defenses.base import Defense
 from epibias.defenses.biasdef import BiasDef
 from epibias.defenses.brra import BRRA
 from epibias.defenses.chain import Chain
+from epibias.defenses.grada import GRADA
 from epibias.defenses.mmr import MMR
 from epibias.defenses.none import NoDefense
 
-__all__ = ["BRRA", "MMR", "BiasDef", "Chain", "Defense", "NoDefense"]
+__all__ = [
+    "BRRA",
+    "GRADA",
+    "MMR",
+    "BiasDef",
+    "Chain",
+    "Defense",
+    "NoDefense",
+]
