@@ -7,6 +7,7 @@ from epibias.defenses.chain import Chain
 from epibias.defenses.grada import GRADA
 from epibias.defenses.mmr import MMR
 from epibias.defenses.none import NoDefense
+from epibias.defenses.ragdefender import RAGDefender
 
 __all__ = [
     "BRRA",
@@ -16,4 +17,5 @@ __all__ = [
     "Chain",
     "Defense",
     "NoDefense",
+    "RAGDefender",
 ]
