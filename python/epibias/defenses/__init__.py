@@ -8,6 +8,7 @@ from epibias.defenses.grada import GRADA
 from epibias.defenses.mmr import MMR
 from epibias.defenses.none import NoDefense
 from epibias.defenses.ragdefender import RAGDefender
+from epibias.defenses.trustrag import TrustRAGClusters
 
 __all__ = [
     "BRRA",
@@ -18,4 +19,5 @@ __all__ = [
     "Defense",
     "NoDefense",
     "RAGDefender",
+    "TrustRAGClusters",
 ]
