@@ -8,12 +8,14 @@ from epibias.defenses.grada import GRADA
 from epibias.defenses.mmr import MMR
 from epibias.defenses.none import NoDefense
 from epibias.defenses.ragdefender import RAGDefender
+from epibias.defenses.smart import SMART
 from epibias.defenses.trustrag import TrustRAGClusters
 
 __all__ = [
     "BRRA",
     "GRADA",
     "MMR",
+    "SMART",
     "BiasDef",
     "Chain",
     "Defense",
