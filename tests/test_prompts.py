@@ -23,6 +23,13 @@ FIELDS = {
     "adversarial": {"question": QUESTION, "reference": "Trees cool streets.", "n": 3},
     "answer": {"question": QUESTION, "passages": ["Trees cool.", "Roots crack."]},
     "critical_answer": {"question": QUESTION, "passages": ["Trees cool.", "Roots crack."]},
+    "edit": {
+        "question": QUESTION,
+        "passage": "Trees cool streets.",
+        "side": "no",
+        "change": "one sentence rewritten",
+        "n": 2,
+    },
     "likert": {"question": QUESTION, "passage": "Trees cool streets."},
     "poles": {"question": QUESTION},
 }
@@ -33,6 +40,7 @@ HASHES = {
     "anchors.1": "c912dec16d1d0c69",
     "answer.1": "a034decf800055bc",
     "critical_answer.1": "435f1c0bcfa5e418",
+    "edit.1": "b86ceff0a7225140",
     "likert.1": "140b9b17fc2a82c9",
     "poles.1": "6fafbf7e6ffcf5b5",
 }

@@ -74,7 +74,7 @@ def render(name: str, *, version: str | None = None, **fields: object) -> Prompt
 
     Parameters
     ----------
-    name : {"anchors", "adversarial", "answer", "critical_answer", "likert", "poles"}
+    name : {"anchors", "adversarial", "answer", "critical_answer", "edit", "likert", "poles"}
         Which one.
     version : str, optional
         By default the newest.
@@ -82,7 +82,7 @@ def render(name: str, *, version: str | None = None, **fields: object) -> Prompt
         ``question`` : str, for each of them; ``stances`` (anchors) : sequence of int from -3 to 3,
         by default the 8 of the shipped debates; ``reference`` : str and ``n`` : int (adversarial);
         ``passages`` (answer, critical_answer) : sequence of str, numbered from 1, one may be none;
-        ``passage`` : str (likert).
+        ``passage`` : str (edit, likert); ``side``, ``change`` : str, ``n`` : int (edit).
 
     Returns
     -------
@@ -144,7 +144,7 @@ def templates() -> Mapping[str, Mapping[str, Template]]:
     Examples
     --------
     >>> sorted(templates())
-    ['adversarial', 'anchors', 'answer', 'critical_answer', 'likert', 'poles']
+    ['adversarial', 'anchors', 'answer', 'critical_answer', 'edit', 'likert', 'poles']
     """
     found: dict[str, dict[str, Template]] = {}
     folder = resources.files("epibias.generators") / "templates"

@@ -1,0 +1,153 @@
+"""The parts of EBI that are data: its settings, the anchors that were written, what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+from epibias import _validate
+from epibias.attacks.adversarial_set import AdversarialSet
+from epibias.corpus import Passage
+from epibias.errors import InputError
+from epibias.polarization import METHODS, PolarizationAxis
+
+STANCES = (-3, -2, -2, -1, 1, 2, 2, 3)  # the paper's J = 8
+
+
+@dataclass(frozen=True)
+class EBISettings:
+    """Numbers of the attack; all are recorded with every passage.
+
+    Parameters
+    ----------
+    n : int
+        Passages a polarity; the paper has 10.
+    tolerance : float
+        Largest distance of a passage's PS from the reference's. The paper says "sufficiently
+        close"; the number is ours.
+    stances : tuple of int
+        Stances asked of the anchors, one each, from -3 to 3.
+    method : {"pca", "mean_difference", "ridge"}
+        How the axis is fitted; the paper takes "pca".
+    penalty : float
+        Of "ridge".
+    max_requests : int
+        Requests a polarity, and for the anchors, before the rest is given up.
+    per_request : int
+        Passages asked for at once.
+    min_words, max_words : int
+        Length of a passage.
+    max_similarity : float
+        Largest cosine with the reference and with every passage taken before: above it a passage
+        is a near duplicate.
+    temperature, max_tokens, seed
+        Of the generator.
+
+    Raises
+    ------
+    InputError
+        The first that is out of range.
+
+    Examples
+    --------
+    >>> EBISettings(n=2).plain()["tolerance"]
+    0.1
+    """
+
+    n: int = 10
+    tolerance: float = 0.1
+    stances: tuple[int, ...] = STANCES
+    method: str = "pca"
+    penalty: float = 1.0
+    max_requests: int = 8
+    per_request: int = 5
+    min_words: int = 20
+    max_words: int = 200
+    max_similarity: float = 0.97
+    temperature: float = 0.8
+    max_tokens: int = 2048
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("n", "max_requests", "per_request", "min_words", "max_tokens"):
+            _validate.integer(name, getattr(self, name), low=1)
+        _validate.integer("max_words", self.max_words, low=self.min_words)
+        _validate.integer("seed", self.seed, low=0)
+        _validate.number("tolerance", self.tolerance, above=0.0)
+        _validate.number("max_similarity", self.max_similarity, above=0.0, high=1.0)
+        _validate.number("temperature", self.temperature, low=0.0)
+        _validate.choice("method", self.method, METHODS)
+        object.__setattr__(self, "stances", tuple(self.stances))
+        for stance in self.stances:
+            _validate.integer("stances", stance, low=-3, high=3)
+        if not self.stances or not min(self.stances) < 0 < max(self.stances):
+            raise InputError("stances", "stances of both signs", str(self.stances))
+
+    def plain(self) -> dict[str, object]:
+        """Give the settings as plain values."""
+        return {**asdict(self), "stances": list(self.stances)}
+
+
+@dataclass(frozen=True)
+class WrittenAnchors:
+    """Anchor passages with the stances that they were asked to take.
+
+    Parameters
+    ----------
+    passages : tuple of Passage
+        At least two.
+    stances : tuple of float, optional
+        One an anchor, where they are known.
+    provenance : mapping
+        Prompt, requests, or that they were given.
+    """
+
+    passages: tuple[Passage, ...]
+    stances: tuple[float, ...] | None
+    provenance: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def given(cls, anchors: Sequence[Passage], stances: Sequence[float] | None) -> WrittenAnchors:
+        """Take anchors that somebody else wrote."""
+        if len(anchors) < 2:
+            raise InputError("anchors", "at least two passages", str(len(anchors)))
+        if stances is not None:
+            _validate.same_length("stances", len(stances), "anchors", len(anchors))
+        known = None if stances is None else tuple(float(one) for one in stances)
+        return cls(tuple(anchors), known, {"given": [one.id for one in anchors]})
+
+    @property
+    def axis_labels(self) -> list[float] | None:
+        """Give the stances as labels of the axis; they orient it, and "pca" uses them for no more.
+
+        None where they are not known.
+        """
+        return None if self.stances is None else list(self.stances)
+
+
+@dataclass(frozen=True, eq=False)
+class EBIOutcome:
+    """What the attack made of one question.
+
+    Parameters
+    ----------
+    adversarial : AdversarialSet
+        The passages, with the count of what was rejected.
+    anchors : WrittenAnchors, optional
+        Of the axis; None where none could be had.
+    axis : PolarizationAxis, optional
+        The attacker's.
+    references : mapping
+        Polarity to the most extreme candidate that way.
+    missing : mapping
+        Polarity to the number of passages that are short of `n`.
+    failure : str, optional
+        Why there are no passages.
+    """
+
+    adversarial: AdversarialSet
+    anchors: WrittenAnchors | None = None
+    axis: PolarizationAxis | None = None
+    references: Mapping[str, Passage] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
+    failure: str | None = None

@@ -1,0 +1,151 @@
+"""Where the edits of Topic-FlipRAG's first stage come from: a generator, or a list of replacements.
+
+An editor takes the present text and the number of the round and gives `Edit`s. Owns the request to
+the generator and what its reply means; `topic_fliprag` decides which edit is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from epibias import _validate
+from epibias.generators import Failure, Generator, parse_passages, render
+
+# Rounds go from words to sentences to phrases, as the paper's granularities do, and begin again.
+CHANGES = (
+    "a few words replaced by others",
+    "one sentence rewritten",
+    "one short phrase inserted",
+)
+SIDES = {"positive": "yes", "negative": "no"}
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One proposal for the next text of a passage.
+
+    Parameters
+    ----------
+    text : str
+        The whole passage, edited.
+    provenance : mapping
+        How it was made; plain values.
+    failure : str, optional
+        Why there is no text: it is counted under this reason.
+
+    Examples
+    --------
+    >>> Edit("Trams are excellent.").failure is None
+    True
+    """
+
+    text: str
+    provenance: Mapping[str, object] = field(default_factory=dict, hash=False)
+    failure: str | None = None
+
+
+Editor = Callable[[str, int], Sequence[Edit]]
+
+
+class GeneratorEditor:
+    """Ask a generator for edits.
+
+    Parameters
+    ----------
+    generator : Generator
+        Writes them; a `CachedGenerator` makes a stopped run go on.
+    question : str
+        Whose answer is to be turned.
+    polarity : {"positive", "negative"}
+        Side: towards "yes" or towards "no".
+    n : int
+        Edits a round.
+    temperature, max_tokens, seed
+        Of the generator.
+
+    Examples
+    --------
+    >>> from epibias.generators import FixedGenerator
+    >>> editor = GeneratorEditor(FixedGenerator("[1] Trams are best."), "Trams?", "positive", n=1)
+    >>> editor("Trams are good.", 0)[0].text
+    'Trams are best.'
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        question: str,
+        polarity: str,
+        *,
+        n: int = 3,
+        temperature: float = 0.8,
+        max_tokens: int = 2048,
+        seed: int = 0,
+    ) -> None:
+        self._generator = generator
+        self._question = _validate.text("question", question)
+        self._side = SIDES[_validate.choice("polarity", polarity, tuple(SIDES))]
+        self._n = _validate.integer("n", n, low=1)
+        self._sampling = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """The generator's, with the parameters of the requests."""
+        return {"generator": dict(self._generator.identity), "n": self._n, **self._sampling}
+
+    def __call__(self, text: str, number: int) -> list[Edit]:
+        """Ask for edits of a text in a round."""
+        prompt = render(
+            "edit",
+            question=self._question,
+            passage=text,
+            side=self._side,
+            change=CHANGES[number % len(CHANGES)],
+            n=self._n,
+        )
+        reply = self._generator.generate(
+            [prompt],
+            temperature=float(self._sampling["temperature"]),
+            max_tokens=int(self._sampling["max_tokens"]),
+            seed=int(self._sampling["seed"]),
+            repeat=number,
+        )[0]
+        if isinstance(reply, Failure):
+            return [Edit("", failure=f"generator: {reply.reason}")]
+        found = parse_passages(reply.text, self._n)
+        about = {"name": prompt.name, "version": prompt.version, "sha256": prompt.sha256}
+        edits = [
+            Edit(one, {"prompt": about, "number_in_reply": i}) for i, one in enumerate(found, 1)
+        ]
+        return edits + [Edit("", failure="not in the reply")] * (self._n - len(found))
+
+
+def replacing_editor(edits: Mapping[str, str]) -> Editor:
+    """Make an editor of replacements: every word of `edits` that occurs, one replacement an edit.
+
+    Parameters
+    ----------
+    edits : mapping of str to str
+        What is replaced by what, wherever it occurs.
+
+    Returns
+    -------
+    callable
+        For `topic_fliprag`.
+
+    Examples
+    --------
+    >>> editor = replacing_editor({"good": "excellent", "bad": "poor"})
+    >>> [edit.text for edit in editor("Trams are good.", 0)]
+    ['Trams are excellent.']
+    """
+
+    def editor(text: str, number: int) -> list[Edit]:
+        return [
+            Edit(text.replace(old, new), {"replaced": old, "by": new, "in_round": number})
+            for old, new in edits.items()
+            if old in text
+        ]
+
+    return editor
