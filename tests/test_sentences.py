@@ -18,6 +18,8 @@ from epibias.corpus.sentences import sentences
         ("Mr. Hall of the U.S. Senate left.", ["Mr. Hall of the U.S. Senate left."]),
         ("J. R. Stone wrote it. He won.", ["J. R. Stone wrote it.", "He won."]),
         ("See fig. 3, e.g. Trees. Done.", ["See fig. 3, e.g. Trees.", "Done."]),
+        ("Line No. 4 runs. Does it? No. It waits.",
+         ["Line No. 4 runs.", "Does it?", "No.", "It waits."]),
         ('"Go!" she said. "Why?" He went.', ['"Go!" she said.', '"Why?"', "He went."]),
         ("A line\nbreak. And\n\nparagraph without end\n\nNext.",
          ["A line break.", "And", "paragraph without end", "Next."]),

@@ -27,7 +27,8 @@ def embedded(encoder: Encoder, texts: Sequence[str], role: str, argument: str) -
 
 def cosines(rows: Float32Array, others: Float32Array) -> Float64Array:
     """Cosine of every row with every other, float64 `[n_rows, n_others]`, never beyond ±1."""
-    return np.clip(unit(rows) @ unit(others).T, -1.0, 1.0)
+    values: Float64Array = np.clip(unit(rows) @ unit(others).T, -1.0, 1.0)
+    return values
 
 
 def unit(rows: Float32Array) -> Float64Array:

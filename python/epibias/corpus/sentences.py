@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 
 # Words before a full stop that does not end a sentence; "U.S." and initials go by their form.
-ABBREVIATIONS = frozenset(
-    "mr mrs ms dr prof sr jr st gen sen rep gov capt lt col sgt rev hon vs etc al fig figs eq no nos"
-    " vol pp ed eds dept est approx inc ltd co corp jan feb mar apr jun jul aug sep sept oct nov dec"
-    " e.g i.e cf ca".split()
+_ABBREVIATION = re.compile(
+    r"mr|mrs|ms|dr|prof|sr|jr|st|gen|sen|rep|gov|capt|lt|col|sgt|rev|hon|vs|etc|al"
+    r"|ed|eds|dept|est|approx|inc|ltd|co|corp|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
+    r"|e\.g|i\.e|cf|ca"
 )
+_BEFORE_NUMBER = re.compile(r"nos?|figs?|eq|vol|pp?")
+_LETTERS = re.compile(r"([a-z]\.)*[a-z]")  # one, or several with full stops between
 _END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)")
 _WORD_BEFORE = re.compile(r"[\w.]+$")
 _OPENING = "\"'“‘([-–— "
@@ -63,5 +65,6 @@ def _ends(line: str, end: re.Match[str]) -> bool:
         return True  # "?", "!", an ellipsis before a capital letter
     word = _WORD_BEFORE.search(line[: end.start()])
     name = word.group().lower() if word else ""
-    # One letter, or letters with full stops between: an initial, "U.S.".
-    return name not in ABBREVIATIONS and re.fullmatch(r"([a-z]\.)*[a-z]", name) is None
+    if following[0].isdigit() and _BEFORE_NUMBER.fullmatch(name):
+        return False
+    return _LETTERS.fullmatch(name) is None and _ABBREVIATION.fullmatch(name) is None
