@@ -123,5 +123,3 @@ def test_debates_as_questions_have_what_the_debates_have():
         assert one.stances == topic.stances
         assert one.adversarial == topic.adversarial
         assert found.relevant[one.id] == tuple(passage.id for passage in topic.benign)
-    with pytest.raises(InputError, match="expected a folder, or one of debates, got 'no such set'"):
-        load_questions("no such set")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from epibias.cli.data import data
 from epibias.cli.demo import demo
 from epibias.cli.doctor import doctor
 from epibias.cli.filter import filter_candidates
@@ -31,6 +32,7 @@ app.command("filter")(filter_candidates)
 app.command("latency")(latency)
 app.command("stress")(stress)
 app.command("doctor")(doctor)
+app.add_typer(data)
 app.add_typer(index)
 
 

@@ -76,10 +76,10 @@ class BeirData:
         ('p1',)
         """
         folder = Path(folder)
-        qrels_path = _qrels_path(folder, split)
+        judged = qrels_path(folder, split)
         corpus = readers.read_corpus_jsonl(folder / "corpus.jsonl", blank=blank)
         queries = readers.read_queries_jsonl(folder / "queries.jsonl")
-        return cls(corpus, queries, readers.read_qrels(qrels_path, corpus=corpus, queries=queries))
+        return cls(corpus, queries, readers.read_qrels(judged, corpus=corpus, queries=queries))
 
     def write(self, folder: Path | str, split: str = "test") -> None:
         """Write a folder that `read` reads back; each file is there whole or not at all.
@@ -104,7 +104,14 @@ class BeirData:
         readers.write_qrels(self.qrels, folder / "qrels" / f"{split}.tsv")
 
 
-def _qrels_path(folder: Path, split: str | None) -> Path:
+def qrels_path(folder: Path, split: str | None) -> Path:
+    """Find the file of judgements that `BeirData.read` takes.
+
+    Raises
+    ------
+    InputError
+        No such file, or a split that is no plain name.
+    """
     there = sorted(folder.glob("qrels/*.tsv"))
     single = folder / "qrels.tsv"
     if split is not None:

@@ -276,7 +276,7 @@ def _lines(source: Path | str | BinaryIO, argument: str) -> Iterator[tuple[int, 
 
 def _json_object(line: str, argument: str, where: str, hint: str) -> dict[str, Any]:
     try:
-        value = _DECODER.decode(line.strip())
+        value = JSON_DECODER.decode(line.strip())
     except _RepeatedFieldError as error:
         raise InputError(argument, "each field once", f"{error.args[0]!r} twice", where) from None
     except json.JSONDecodeError as error:
@@ -293,6 +293,9 @@ def _json_object(line: str, argument: str, where: str, hint: str) -> dict[str, A
 class _RepeatedFieldError(ValueError):
     """A field stands twice in an object; Python's reader would drop the first."""
 
+    def __str__(self) -> str:
+        return f"the field {self.args[0]!r} twice in an object"
+
 
 def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
@@ -307,7 +310,8 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(message)
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object_of_pairs, parse_constant=_refuse_constant)
+# As strict as a file that people exchange needs: no field twice, no NaN.
+JSON_DECODER = json.JSONDecoder(object_pairs_hook=_object_of_pairs, parse_constant=_refuse_constant)
 
 
 def _write_jsonl(rows: Iterable[Mapping[str, object]], path: Path | str) -> None:

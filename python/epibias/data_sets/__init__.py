@@ -6,6 +6,7 @@ gives any set as a `QuestionSet`.
 """
 
 from epibias.data_sets.debates import DebateTopic, load_debates
+from epibias.data_sets.labelled_anchors import labelled_anchors
 from epibias.data_sets.load import load_questions
 from epibias.data_sets.opswiki import (
     GoldenQuery,
@@ -15,6 +16,7 @@ from epibias.data_sets.opswiki import (
     Source,
     load_opswiki,
 )
+from epibias.data_sets.own_jsonl import write_questions
 from epibias.data_sets.question_set import Question, QuestionSet
 
 __all__ = [
@@ -26,7 +28,9 @@ __all__ = [
     "Question",
     "QuestionSet",
     "Source",
+    "labelled_anchors",
     "load_debates",
     "load_opswiki",
     "load_questions",
+    "write_questions",
 ]

@@ -6,7 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from epibias.corpus import Corpus
-from epibias.data_sets.checksums import sha256_of
+from epibias.data_sets.checksums import checksums
 from epibias.data_sets.debates import load_debates
 from epibias.data_sets.question_set import Question, QuestionSet
 
@@ -43,9 +43,9 @@ def debate_questions(folder: Path | str | None = None, licence: str = LICENCE) -
     topics = load_debates(folder)
     if folder is None:
         with resources.as_file(resources.files("epibias") / "data" / "debates") as shipped:
-            files = _checksums(shipped)
+            files = checksums(shipped, shipped.glob("*.jsonl"))
     else:
-        files = _checksums(Path(folder))
+        files = checksums(Path(folder), Path(folder).glob("*.jsonl"))
     questions = tuple(
         Question(
             topic.query_id,
@@ -65,7 +65,3 @@ def debate_questions(folder: Path | str | None = None, licence: str = LICENCE) -
         licence,
         files,
     )
-
-
-def _checksums(folder: Path) -> dict[str, str]:
-    return {path.name: sha256_of(path) for path in sorted(folder.glob("*.jsonl"))}

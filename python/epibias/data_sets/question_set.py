@@ -125,8 +125,8 @@ class QuestionSet(_Pickled):
     questions : tuple of Question
         At least one.
     relevant : mapping
-        Question id to the ids of the benign passages that answer it; a question without any may
-        be absent.
+        Question id to the ids of the benign passages that answer it. A question may be left out:
+        the set has all of them, with () where nothing is known.
     licence : str
         Under which the texts were published, as the publisher names it; "not stated" where none is.
     files : mapping
@@ -196,7 +196,7 @@ class QuestionSet(_Pickled):
 
     def _checked_relevant(self) -> Mapping[str, tuple[str, ...]]:
         known = {one.id for one in self.questions}
-        checked: dict[str, tuple[str, ...]] = {}
+        checked: dict[str, tuple[str, ...]] = {one.id: () for one in self.questions}
         for question_id, passage_ids in self.relevant.items():
             where = f"relevant passages of {described(question_id)}"
             if question_id not in known:
