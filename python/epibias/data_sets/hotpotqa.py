@@ -127,7 +127,7 @@ def _questions(
 
 
 def _paragraphs(row: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
-    found = []
+    found: list[tuple[str, str]] = []
     for pair in take_list("context", row, where):
         title, sentences = _pair("context", pair, where)
         if not isinstance(sentences, list) or not all(isinstance(one, str) for one in sentences):

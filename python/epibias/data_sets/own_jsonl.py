@@ -238,7 +238,7 @@ class _Parts:
             row["topic"],
             tuple(passage for passage, _ in anchors),
             tuple(stance for _, stance in anchors) if has_stances else None,
-            None if poles is None else (tuple(poles)),  # type: ignore[arg-type]  # checked there
+            None if poles is None else (tuple(poles)),
             {polarity: tuple(passages) for polarity, passages in sides.items()},
         )
 
@@ -250,7 +250,7 @@ def _passage(row: Mapping[str, Any], where: str) -> Passage:
     extra = {name: value for name, value in fields.items() if value is not None}
     passage_id, text = extra.pop("_id", None), extra.pop("text", None)
     known = {name: extra.pop(name) for name in METADATA_FIELDS if name in extra}
-    passage = Passage(passage_id, text, **known, extra=extra)  # type: ignore[arg-type]
+    passage = Passage(passage_id, text, **known, extra=extra)
     try:
         Corpus([passage])
     except InputError as error:
