@@ -4,6 +4,8 @@ from epibias.defenses.base import Defense
 from epibias.defenses.biasdef import BiasDef
 from epibias.defenses.brra import BRRA
 from epibias.defenses.chain import Chain
+from epibias.defenses.fact_check import FactCheckFilter
+from epibias.defenses.facts import FactReference
 from epibias.defenses.grada import GRADA
 from epibias.defenses.mmr import MMR
 from epibias.defenses.none import NoDefense
@@ -19,6 +21,8 @@ __all__ = [
     "BiasDef",
     "Chain",
     "Defense",
+    "FactCheckFilter",
+    "FactReference",
     "NoDefense",
     "RAGDefender",
     "TrustRAGClusters",

@@ -1,0 +1,173 @@
+"""Fact-check filter: sentences, evidence, verdicts, and which candidates go."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from baseline_pools import AXIS, check_promises, random_text
+from epibias.corpus import Corpus, Passage
+from epibias.defenses import FactCheckFilter, FactReference
+from epibias.defenses.facts import NOT_ENOUGH_INFO, REFUTES, SUPPORTS, sentences
+from epibias.errors import InputError
+from epibias.nli import FixedNLI
+from epibias.pool import CandidatePool
+from fake_encoder import FakeEncoder
+from pools import make_pool
+
+FACTS = ["The bridge opened in 1932. It is made of steel.", "Trams ran until 1961."]
+
+
+def judge(fact, claim):
+    """Judge by one word: the same year or material entails, another one contradicts."""
+    words = {"1932", "1940", "steel", "wood", "1961"}
+    known, said = words & set(fact.strip(".").split()), words & set(claim.strip(".").split())
+    if not said or fact.split()[0] != claim.split()[0]:
+        return (0.1, 0.8, 0.1)
+    return (0.9, 0.1, 0.0) if known == said else (0.0, 0.1, 0.9)
+
+
+@pytest.fixture
+def reference():
+    return FactReference.build(FACTS, FakeEncoder())
+
+
+def pool_of(texts):
+    rows = np.ones((len(texts), 6), np.float32) + 0.1 * np.eye(len(texts), 6, dtype=np.float32)
+    rows[:, 1] -= 0.3 * np.arange(len(texts))
+    query = np.ones((1, 6), np.float32)
+    return CandidatePool.from_vectors(query, rows, AXIS, passage_texts=[texts])
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+        ("Pi is 3.14 or so. Done", ["Pi is 3.14 or so.", "Done"]),
+        ("Mr. Hill of the U.S. Senate spoke.", ["Mr. Hill of the U.S. Senate spoke."]),
+        ("He said “No.” Then he left.", ["He said “No.”", "Then he left."]),
+        ("e.g. this. And i.e. That", ["e.g. this.", "And i.e. That"]),
+        ("Wait... what. 20 people came.", ["Wait... what.", "20 people came."]),
+        ("no end", ["no end"]),
+        (" \n ", []),
+    ],
+)
+def test_sentences(text, parts):
+    assert sentences(text) == parts
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(alphabet="ab AB.!?\"' 1\n", max_size=40))
+def test_sentences_lose_nothing_but_space(text):
+    assert "".join("".join(sentences(text)).split()) == "".join(text.split())
+    assert all(part == part.strip() and part for part in sentences(text))
+
+
+def test_verdicts_by_hand(reference):
+    assert reference.sentences == (
+        "The bridge opened in 1932.", "It is made of steel.", "Trams ran until 1961.",
+    )  # fmt: skip
+    claims = ["The bridge opened in 1932.", "The bridge opened in 1940.", "Trams are loud."]
+    nli = FixedNLI(judge)
+    assert reference.verdicts(claims, nli) == [SUPPORTS, REFUTES, NOT_ENOUGH_INFO]
+    assert nli.n_pairs == 9
+    assert reference.verdicts(claims, nli, n_evidence=1, threshold=0.95) == [NOT_ENOUGH_INFO] * 3
+    assert reference.verdicts([], nli) == []
+    # The nearest sentence alone is asked with n_evidence=1: 3 more pairs each time.
+    assert nli.n_pairs == 12
+    even = FixedNLI(lambda fact, claim: (0.5, 0.0, 0.5))
+    assert reference.verdicts(["As likely as not."], even) == [SUPPORTS]
+
+
+def test_evidence_is_the_most_similar_sentence(reference):
+    assert reference.evidence(["Until 1961 trams ran here."], 1) == [["Trams ran until 1961."]]
+    assert [len(part) for part in reference.evidence(["a", "b"], 50)] == [3, 3]
+
+
+def test_which_candidates_go_by_hand(reference):
+    texts = [
+        "The bridge opened in 1940.",  # 1 of 1 refuted
+        "The bridge opened in 1932. It is made of wood.",  # 1 of 2
+        "The bridge is old.",  # nothing known
+        "The bridge opened in 1932. It is made of steel. Trams ran until 1932.",  # 1 of 3
+    ]
+    pool = pool_of(texts)
+    assert pool.indices.tolist() == [0, 1, 2, 3]
+    chosen = FactCheckFilter(FixedNLI(judge), reference, 4).select(pool)
+    assert chosen.dropped[0].tolist() == [0]
+    assert chosen[0].tolist() == [1, 2, 3]
+    totals = {name: int(chosen.diagnostics[name][0]) for name in chosen.diagnostics}
+    assert (totals["n_claims"], totals["n_supported"], totals["n_refuted"]) == (7, 3, 3)
+    strict = FactCheckFilter(FixedNLI(judge), reference, 4, max_refuted=0.0).select(pool)
+    assert strict.dropped[0].tolist() == [0, 1, 3]
+    lenient = FactCheckFilter(FixedNLI(judge), reference, 4, threshold=0.95).select(pool)
+    assert lenient.dropped[0].tolist() == []
+
+
+def test_a_claim_is_judged_once_in_parts(reference, monkeypatch):
+    texts = ["The bridge opened in 1940. Trams are loud.", "Trams are loud. It is made of steel."]
+    nli = FixedNLI(judge)
+    whole = FactCheckFilter(nli, reference, 2).select(pool_of(texts))
+    assert nli.n_pairs == 3 * 3  # three different sentences, three of the reference each
+    monkeypatch.setattr("epibias.defenses.fact_check.CLAIMS_OF_A_CALL", 1)
+    parts = FactCheckFilter(nli, reference, 2).select(pool_of(texts))
+    np.testing.assert_array_equal(parts.indices, whole.indices)
+    np.testing.assert_array_equal(parts.dropped[0], whole.dropped[0])
+
+
+def test_a_reference_is_a_corpus_or_texts_and_has_an_identity(reference):
+    corpus = Corpus([Passage(f"f{i}", text) for i, text in enumerate(FACTS)])
+    same = FactReference.build(corpus, FakeEncoder())
+    assert same.sentences == reference.sentences
+    assert same.identity == reference.identity
+    assert reference.identity["n_sentences"] == 3
+    assert reference.identity["encoder"] == FakeEncoder.identity
+    assert (
+        FactReference.build(FACTS[:1], FakeEncoder()).identity["sha256"]
+        != (reference.identity["sha256"])
+    )
+    twice = FactReference.build([FACTS[0], FACTS[0]], FakeEncoder())
+    assert len(twice.sentences) == 2
+
+
+def test_it_keeps_the_promises_of_the_protocol():
+    rng = np.random.default_rng(0)
+    reference = FactReference.build([random_text(rng) for _ in range(8)], FakeEncoder())
+
+    def by_length(fact, claim):
+        rest = (len(fact) + 3 * len(claim)) % 3
+        return tuple(float(place == rest) for place in range(3))
+
+    defense = FactCheckFilter(FixedNLI(by_length), reference, 3)
+    check_promises(defense)
+    assert defense == FactCheckFilter(defense.nli, reference, 3)
+    assert defense.name == "fact_check"
+    assert FactCheckFilter(defense.nli, reference, max_refuted=0).name == (
+        "fact_check[max_refuted=0.0]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda nli, ref: FactCheckFilter("x", ref), "nli: expected an NLI model, got str"),
+        (lambda nli, ref: FactCheckFilter(nli, FACTS), "reference: expected a FactReference"),
+        (lambda nli, ref: FactCheckFilter(nli, ref, 0), "k: expected an integer of at least 1"),
+        (lambda nli, ref: FactCheckFilter(nli, ref, n_evidence=0), "n_evidence: expected"),
+        (lambda nli, ref: FactCheckFilter(nli, ref, threshold=2), "threshold: expected"),
+        (lambda nli, ref: FactCheckFilter(nli, ref, max_refuted=1), "max_refuted: expected"),
+        (
+            lambda nli, ref: FactCheckFilter(nli, ref).select(make_pool([[0.5]], [[0.1]])),
+            "pool.passage_texts: expected the passages' texts, which fact_check reads",
+        ),
+        (lambda nli, ref: FactReference.build([], FakeEncoder()), "reference: expected at least"),
+        (lambda nli, ref: FactReference.build("text", FakeEncoder()), "reference: expected a corp"),
+        (lambda nli, ref: FactReference.build(["a", " "], FakeEncoder()), "reference: expected a"),
+    ],
+)
+def test_wrong_parameters_and_pools_are_refused(make, message, reference):
+    with pytest.raises(InputError) as caught:
+        make(FixedNLI(judge), reference)
+    assert str(caught.value).startswith(message)
