@@ -30,6 +30,7 @@ FIELDS = {
         "change": "one sentence rewritten",
         "n": 2,
     },
+    "known_answer": {"code": "wqzkbdfg", "passage": QUESTION},
     "likert": {"question": QUESTION, "passage": "Trees cool streets."},
     "poles": {"question": QUESTION},
 }
@@ -41,6 +42,7 @@ HASHES = {
     "answer.1": "a034decf800055bc",
     "critical_answer.1": "435f1c0bcfa5e418",
     "edit.1": "b86ceff0a7225140",
+    "known_answer.1": "ade1418cb9267371",
     "likert.1": "140b9b17fc2a82c9",
     "poles.1": "6fafbf7e6ffcf5b5",
 }

@@ -7,6 +7,7 @@ from epibias.defenses.chain import Chain
 from epibias.defenses.fact_check import FactCheckFilter
 from epibias.defenses.facts import FactReference
 from epibias.defenses.grada import GRADA
+from epibias.defenses.known_answer import KnownAnswerDetection
 from epibias.defenses.mmr import MMR
 from epibias.defenses.none import NoDefense
 from epibias.defenses.ragdefender import RAGDefender
@@ -23,6 +24,7 @@ __all__ = [
     "Defense",
     "FactCheckFilter",
     "FactReference",
+    "KnownAnswerDetection",
     "NoDefense",
     "RAGDefender",
     "TrustRAGClusters",

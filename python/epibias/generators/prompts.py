@@ -74,15 +74,16 @@ def render(name: str, *, version: str | None = None, **fields: object) -> Prompt
 
     Parameters
     ----------
-    name : {"anchors", "adversarial", "answer", "critical_answer", "edit", "likert", "poles"}
-        Which one.
+    name : str
+        Which one; `templates` has them all.
     version : str, optional
         By default the newest.
     **fields
-        ``question`` : str, for each of them; ``stances`` (anchors) : sequence of int from -3 to 3,
-        by default the 8 of the shipped debates; ``reference`` : str and ``n`` : int (adversarial);
+        ``question`` : str, for all but known_answer; ``stances`` (anchors) : sequence of int from -3
+        to 3, by default the 8 of the shipped debates; ``reference`` : str and ``n`` : int (adversarial);
         ``passages`` (answer, critical_answer) : sequence of str, numbered from 1, one may be none;
-        ``passage`` : str (edit, likert); ``side``, ``change`` : str, ``n`` : int (edit).
+        ``passage`` : str (edit, known_answer, likert); ``side``, ``change`` : str, ``n`` : int
+        (edit); ``code`` : str (known_answer).
 
     Returns
     -------
@@ -144,7 +145,7 @@ def templates() -> Mapping[str, Mapping[str, Template]]:
     Examples
     --------
     >>> sorted(templates())
-    ['adversarial', 'anchors', 'answer', 'critical_answer', 'edit', 'likert', 'poles']
+    ['adversarial', 'anchors', 'answer', ..., 'poles']
     """
     found: dict[str, dict[str, Template]] = {}
     folder = resources.files("epibias.generators") / "templates"
