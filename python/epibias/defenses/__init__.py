@@ -11,6 +11,7 @@ from epibias.defenses.known_answer import KnownAnswerDetection
 from epibias.defenses.mmr import MMR
 from epibias.defenses.none import NoDefense
 from epibias.defenses.ragdefender import RAGDefender
+from epibias.defenses.registry import build_defense
 from epibias.defenses.smart import SMART
 from epibias.defenses.trustrag import TrustRAGClusters
 
@@ -28,4 +29,5 @@ __all__ = [
     "NoDefense",
     "RAGDefender",
     "TrustRAGClusters",
+    "build_defense",
 ]
