@@ -79,11 +79,11 @@ def render(name: str, *, version: str | None = None, **fields: object) -> Prompt
     version : str, optional
         By default the newest.
     **fields
-        ``question`` : str, for all but known_answer; ``stances`` (anchors) : sequence of int from -3
-        to 3, by default the 8 of the shipped debates; ``reference`` : str and ``n`` : int (adversarial);
-        ``passages`` (answer, critical_answer) : sequence of str, numbered from 1, one may be none;
-        ``passage`` : str (edit, known_answer, likert); ``side``, ``change`` : str, ``n`` : int
-        (edit); ``code`` : str (known_answer).
+        ``question`` : str, for all but known_answer; ``stances`` (anchors) : sequence of int from
+        -3 to 3, by default the 8 of the shipped debates; ``reference`` : str and ``n`` : int
+        (adversarial); ``passages`` (answer, critical_answer) : sequence of str, numbered from 1,
+        one may be none; ``passage`` : str (edit, known_answer, likert); ``side``, ``change`` : str,
+        ``n`` : int (edit); ``code`` : str (known_answer).
 
     Returns
     -------
