@@ -164,7 +164,7 @@ def test_nowhere_to_run_is_no_pass(monkeypatch):
 # ---- timing ----------------------------------------------------------------------------------
 
 
-class Arrays(places.Place):
+class Arrays(places.Emulation):
     def down(self, value):
         return value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,14 +13,14 @@ import numpy as np
 POISON = 0xA5  # fills every output and workspace before a kernel gets it
 
 
-class Place:
+class Place(ABC):
     """Arrays of one framework: `up` takes numpy's there, `down` brings them back."""
 
     name = ""
 
+    @abstractmethod
     def up(self, array: np.ndarray | None) -> Any:
         """Give the array of the framework with these values."""
-        raise NotImplementedError
 
     def down(self, value: Any) -> Any:
         """Give numpy arrays for whatever a stage returned; tuples and dicts part by part."""
@@ -35,15 +36,15 @@ class Place:
         """Give what a peer takes for an array of this place: the same, where it shares them."""
         return value
 
-    def wait(self) -> None:
+    def wait(self) -> None:  # noqa: B027 - on the CPU there is nothing to wait for
         """Wait for the device, and raise what kernels found in their data."""
 
     def _to_numpy(self, value: Any) -> np.ndarray:
-        raise NotImplementedError
+        return np.asarray(value)
 
+    @abstractmethod
     def active(self) -> contextlib.AbstractContextManager[Any]:
         """Send the calls inside here, with poisoned outputs."""
-        raise NotImplementedError
 
 
 class Emulation(Place):

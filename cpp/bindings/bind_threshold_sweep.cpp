@@ -8,7 +8,7 @@
 #include "array_view.hpp"
 #include "epibias/threshold_sweep.hpp"
 #include "module.hpp"
-#include "sweep_names.hpp"
+#include "sweep_options.hpp"
 
 namespace epibias::bindings {
 
@@ -64,19 +64,10 @@ py::tuple threshold_sweep(const py::object& similarities, const py::object& scor
         id_reader.emplace(id_view->matrix());
         ids = {id_reader->row(0), static_cast<std::size_t>(id_view->size())};
     }
-    ThresholdSweepOptions options;
-    options.criterion = criterion_from_name(criterion);
-    options.min_kept = min_kept;
-    options.min_dropped = min_dropped;
-    options.kappa = kappa;
-    options.bandwidth_factor = bandwidth_factor;
-    options.permutations = permutations;
-    options.max_exceedances = max_exceedances;
-    // Any integer is a seed: its low 64 bits count, as in the oracle.
-    options.seed = PyLong_AsUnsignedLongLongMask(seed.ptr());
+    ThresholdSweepOptions options =
+        sweep_options(criterion, min_kept, min_dropped, kappa, bandwidth_factor, permutations,
+                      max_exceedances, seed, precision, method);
     options.query_ids = ids;
-    options.precision = precision_from_name(precision);
-    options.method = method_from_name(method);
     SweepArrays arrays(similarity_view.shape(0), curve,
                        std::max<std::int64_t>(similarity_view.shape(1) - 1, 0));
     {

@@ -1,5 +1,5 @@
 // threshold_sweep and printed_sweep on a device, for python/epibias/device/threshold_sweep.py.
-#include "bindings/sweep_names.hpp"
+#include "bindings/sweep_options.hpp"
 #include "device_array.hpp"
 #include "epibias/cuda/threshold_sweep.hpp"
 #include "module.hpp"
@@ -8,9 +8,7 @@ namespace epibias::cuda::bindings {
 
 namespace {
 
-using epibias::bindings::criterion_from_name;
-using epibias::bindings::method_from_name;
-using epibias::bindings::precision_from_name;
+using epibias::bindings::sweep_options;
 
 // The outputs of a sweep: (thresholds, n_kept, divergences, p_values, curve or None, n_undecided),
 // the p-values and n_undecided None for the printed rule.
@@ -70,17 +68,9 @@ void sweep(const py::object& similarities, const py::object& scores, const std::
     const DeviceArray<const float> xs(call, "similarities", similarities, {2});
     const DeviceArray<const float> ys(call, "scores", scores, {2});
     const auto ids = optional_device_array<const std::int64_t>(call, "query_ids", query_ids, {1});
-    ThresholdSweepOptions options;
-    options.criterion = criterion_from_name(criterion);
-    options.min_kept = min_kept;
-    options.min_dropped = min_dropped;
-    options.kappa = kappa;
-    options.bandwidth_factor = bandwidth_factor;
-    options.permutations = permutations;
-    options.max_exceedances = max_exceedances;
-    options.seed = PyLong_AsUnsignedLongLongMask(seed.ptr());
-    options.precision = precision_from_name(precision);
-    options.method = method_from_name(method);
+    ThresholdSweepOptions options =
+        sweep_options(criterion, min_kept, min_dropped, kappa, bandwidth_factor, permutations,
+                      max_exceedances, seed, precision, method);
     const std::int64_t n_queries = xs.shape(0), n = xs.shape(1);
     if (ids) {
         if (ids->size() != n_queries) {  // an empty span would mean "not given"
