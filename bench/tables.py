@@ -18,6 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import goals
 import stage_tables
 from stage_tables import NOT_RUN, figure, markdown
 
@@ -242,7 +243,7 @@ def pages(folder: Path = RESULTS) -> dict[Path, str]:
     """Give each page's text, with its tables made anew."""
     found = read(folder)
     return {
-        DOCS: replaced(DOCS, "benchmarks", page(found)),
+        DOCS: replaced(DOCS, "benchmarks", f"### Goals\n\n{goals.table(found)}\n\n{page(found)}"),
         README: replaced(README, "bench-table", short_table(found["cosine_topk"])),
     }
 

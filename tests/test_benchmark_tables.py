@@ -205,3 +205,13 @@ def test_a_page_without_markers_is_refused(tables, tmp_path):
     page.write_text("# no markers\n")
     with pytest.raises(SystemExit, match=r"page\.md: expected the markers <!-- x:begin -->"):
         tables.replaced(page, "x", "table")
+
+
+def test_a_goal_is_met_by_its_worst_case_alone(tables):
+    goals = sys.modules["goals"]
+    found = results(row("auto", 2.0), row("numpy", 13.0), row("FAISS", 11.0))
+    found["machine"]["simd_levels"] = ["scalar", "avx2"]
+    line = goals.search("flat peers", 6, goals.FLAT).line({"cosine_topk": found})
+    assert line[1:] == ["≥ 6", "5.5 (FAISS, dim 384, 1 query)", "**no**"]
+    assert goals.search("numpy", 6, ("numpy",)).line({"cosine_topk": found})[3] == "yes"
+    assert goals.search("numpy", 6, ("numpy",)).line({"cosine_topk": None})[2] == "not measured"
