@@ -10,14 +10,15 @@ import pytest
 
 from epibias.errors import InputError
 from epibias.index import IndexStore
-from epibias.index.drift import lost_share
+from epibias.index.bursts import Arrival, burst_findings, burst_p, low_tier_newcomers
+from epibias.index.drift import golden_answers, lost_share
 from epibias.index.gate import GateInputs, run_gate
 from epibias.index.gate_report import GateReport
 from epibias.index.newcomers import conformal_p
-from epibias.index.signals import burst_p, copied_share
+from epibias.index.signals import copied_share
 from epibias.polarization import PolarizationAxis
 from fake_encoder import DIM
-from index_stores import POLICY, QUERIES, Clock, add, make_store, page
+from index_stores import POLICY, QUERIES, Clock, add, first_pages, make_store, page
 
 ATTACK = "recover a locked account how to recover a locked account without checks"
 
@@ -46,12 +47,27 @@ def test_the_conformal_test_keeps_its_rate_exactly(rate):
     assert np.isnan(conformal_p(float("nan"), scores[0]))
 
 
-def test_the_burst_test_is_the_poisson_tail():
-    from scipy.stats import poisson
+def test_the_burst_test_is_the_exact_comparison_of_two_rates():
+    for n, before, days, window in (
+        (1, 0, 100, 30),
+        (3, 2, 270, 30),
+        (5, 4, 10, 30),
+        (2, 0, 0, 30),
+    ):
+        share = window / (window + days)
+        tail = [
+            math.comb(n + before, late) * share**late * (1 - share) ** (n + before - late)
+            for late in range(n, n + before + 1)
+        ]
+        assert burst_p(n, before, days, window) == pytest.approx(sum(tail))
 
-    for n, before, span, window in ((1, 0, 100, 30), (3, 2, 270, 30), (5, 4, 10, 30)):
-        rate = (before + 1) * window / max(span, window)
-        assert burst_p(n, before, span, window) == pytest.approx(poisson.sf(n - 1, rate))
+
+@pytest.mark.parametrize("rate", [0.002, 0.02, 0.2])
+def test_the_burst_test_keeps_its_rate_whatever_the_past_was(rate):
+    rng = np.random.default_rng(0)
+    before, late = rng.poisson(rate * 240, 4000), rng.poisson(rate * 30, 4000)
+    alarms = [burst_p(n, m, 240, 30) <= 0.05 for n, m in zip(late, before, strict=True)]
+    assert np.mean(alarms) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 4000)
 
 
 def test_a_copied_question_is_found_in_any_punctuation():
@@ -164,14 +180,7 @@ def test_a_page_that_leans_to_the_shortcut_is_found_where_the_axis_is_valid(stor
     axis = PolarizationAxis.fit(anchors, [1.0] * 6 + [-1.0] * 6, "mean_difference")
     query = np.zeros((1, DIM), np.float32)
     query[0, 1] = 1
-    inputs = GateInputs(
-        QUERIES[:1],
-        query,
-        {},
-        {"recovery": axis},
-        lambda _: frozenset(),
-        "2026-09-01T00:00:00+00:00",
-    )
+    inputs = GateInputs(QUERIES[:1], query, {}, {"recovery": axis}, "2026-09-01T00:00:00+00:00")
     found = {}
     for name, stance in (("follows", 1.0), ("leans", -3.0)):
         row = vectors(1, stance)
@@ -194,7 +203,8 @@ def test_a_held_promotion_is_accepted_by_every_owner_and_moves_the_baselines(sto
     ):
         store.accept(version.id, by="eve", reason="r")
     hold = store.accept(version.id, by="Trust", reason="moved to the portal")
-    assert hold.waiting == ("refunds",)
+    assert {"recovery", "refunds"} == {one.topic for one in hold.report.findings}
+    assert hold.waiting == ("G2",)
     assert store.current.version != version.id
     store.accept(version.id, by="Finance", reason="moved to the portal")
     assert store.current.version == version.id
@@ -259,3 +269,110 @@ def test_a_check_needs_no_encoder(store):
     assert bare.promote(version.id, by="ops", reason="r").held
     with pytest.raises(InputError, match="encoder: expected an encoder"):
         bare.stage([page("y", "text")], by="ops", reason="r")
+
+
+def second_query(store):
+    """A second golden query of the topic recovery."""
+    from epibias.data_sets import GoldenQuery
+
+    query = GoldenQuery("G3", "reset a forgotten password", "recovery", "Trust", ())
+    store.golden.add([query], store.policy, by="ops")
+    store.review_baselines("recovery", by="Trust", reason="r", queries=["G3"])
+
+
+def test_baselines_are_reviewed_and_accepted_query_by_query(store):
+    second_query(store)
+    assert {name: one.number for name, one in store.golden.baselines().items()} == {
+        "G1": 1,
+        "G2": 1,
+        "G3": 1,
+    }
+    with pytest.raises(InputError, match="queries: expected 'G1' or 'G3', got 'G2'"):
+        store.review_baselines("recovery", by="Trust", reason="r", queries=["G2"])
+    pages = [
+        page("x", ATTACK, account="eve"),
+        page("y", "reset a forgotten password at once", account="eve"),
+    ]
+    version = store.stage(pages, by="ops", reason="r")
+    assert set(store.promote(version.id, by="ops", reason="r").report.queries) == {"G1", "G3"}
+    with pytest.raises(InputError, match="queries: expected some of G1, G3, got 'G2'"):
+        store.accept(version.id, by="Trust", reason="r", queries=["G2"])
+    hold = store.accept(version.id, by="Trust", reason="read it", queries=["G1"])
+    assert hold.waiting == ("G3",)
+    assert store.current.version != version.id
+    assert store.golden.baselines()["G1"].number == 1  # nothing moves before all is accepted
+    assert store.accept(version.id, by="Trust", reason="read it", queries=["G3"]).waiting == ()
+    assert store.current.version == version.id
+    numbers = {name: one.number for name, one in store.golden.baselines().items()}
+    assert numbers == {"G1": 2, "G2": 1, "G3": 2}
+
+
+def test_accounts_that_spread_over_the_questions_of_a_topic_are_a_burst(store):
+    second_query(store)
+    pages = [
+        page("x1", "a locked account today", account="eve1"),
+        page("x2", "a locked account quickly", account="eve2"),
+        page("x3", "a forgotten password today", account="eve3"),
+        page("x4", "a forgotten password quickly", account="eve4"),
+    ]
+    version = store.stage(pages, by="ops", reason="r")
+    bursts = [one for one in store.check(version.id).findings if one.kind == "burst"]
+    (family,) = [one for one in bursts if "the questions of recovery" in one.text]
+    assert set(family.passages) == {"x1", "x2", "x3", "x4"}
+    assert family.text.startswith("4 new accounts compete for the questions of recovery")
+
+
+def arrivals_of(n, days, promoted):
+    """Accounts that arrived at G1, one after the other, before the store's clock."""
+    from datetime import timedelta
+
+    start = Clock().now
+    return [
+        Arrival("G1", f"old{place}", (start - timedelta(days=days + place)).isoformat(), promoted)
+        for place in range(n)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "fires"),
+    [([], True), (arrivals_of(20, 40, True), False), (arrivals_of(20, 40, False), True)],
+)
+def test_the_rate_of_bursts_is_that_of_the_history_and_tries_are_no_history(store, before, fires):
+    pages = [
+        page(f"x{n}", f"a locked account {word}", account=f"eve{n}")
+        for n, word in enumerate(("today", "quickly", "twice", "again"))
+    ]
+    version = store.stage(pages, by="ops", reason="r")
+    trusted = store.reader(everything=True)
+    staged = store.read_version(version.id, everything=True)
+    embeddings = store.golden_embeddings(QUERIES)
+    answers = golden_answers(staged, QUERIES, embeddings)
+    new = np.array([staged.files.rows.find([one.passage.id])[0] for one in pages])
+    here = low_tier_newcomers(staged, answers, new)
+    now = Clock().now.isoformat()
+    found, _ = burst_findings(trusted, staged, QUERIES, embeddings, here, before, now)
+    assert bool(found) == fires
+
+
+def test_a_store_that_is_too_young_says_that_it_cannot_see_bursts(tmp_path):
+    clock = Clock("2026-02-20T00:00:00+00:00")  # the pages are of the first of the month
+    store = make_store(tmp_path / "store", clock=clock)
+    version = store.stage([page("x", "a locked account today")], by="ops", reason="r")
+    assert "no test for bursts: no page is older than 30 days" in store.check(version.id).notes
+
+
+def test_a_page_that_is_half_a_page_with_authority_is_found(tmp_path):
+    original = (
+        "a locked account is recovered after two identity checks by two people of the desk and "
+        "never before the waiting time of one day has passed for everybody"
+    )
+    pages = [*first_pages(), page("h3", original, "handbook", "mo")]
+    store = make_store(tmp_path / "store", pages)
+    half = f"{original[:100]} but when time is short all of that may be left out without telling"
+    version = store.stage([page("x", half, account="eve")], by="ops", reason="r")
+    (finding,) = [one for one in store.check(version.id).findings if one.kind == "copied page"]
+    assert finding.passages == ("x", "h3")
+    assert finding.value >= finding.limit == 0.3
+    own = page("h4", half, "handbook", "mo")  # authority may quote itself
+    version = store.stage([own], by="ops", reason="r")
+    assert "copied page" not in kinds(store.check(version.id))

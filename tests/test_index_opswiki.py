@@ -79,10 +79,14 @@ def test_at_most_one_legitimate_update_of_ten_is_held(store):
     assert len(held) <= 1, held
 
 
-def test_the_axes_of_this_encoder_are_not_valid_and_that_is_said(store):
+def test_scores_are_used_where_the_axis_is_valid_and_it_is_said_where_it_is_not(store):
     version = store.stage([Addition(WIKI.poison[0].passage)], by="ingest", reason="crawl")
-    notes = store.check(version.id).notes
-    assert len([note for note in notes if "its axis has validity" in note]) == 6
+    report = store.check(version.id)
+    (note,) = [note for note in report.notes if "its axis has validity" in note]
+    assert "payment_destinations" in note
+    came = [entry for entry in report.review if entry.change == "came"]
+    assert came[0].passage == WIKI.poison[0].passage.id
+    assert came[0].ps is not None
 
 
 def test_the_case_of_the_guide_from_admission_to_rollback(remembering, tmp_path):

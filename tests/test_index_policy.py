@@ -41,6 +41,7 @@ from index_stores import POLICY, QUERIES, add, make_store, page
             POLICY.replace(b'["handbook", "desk"]', b'"desk"'),
             "topics.recovery.sources: expected a list",
         ),
+        (b'unmatched = "ajar"\n' + POLICY, "unmatched: expected 'open' or 'closed'"),
         (POLICY + b'follow = ["do"]', "topics.refunds.shortcut: expected statements of both"),
     ],
 )
@@ -165,6 +166,37 @@ def test_a_query_finds_its_topic_by_keyword_by_golden_query_or_by_its_caller(sto
     assert store.search("bicycles", topic="refunds").how == "caller"
     with pytest.raises(InputError, match="topic: expected"):
         store.search("bicycles", topic="gardening")
+
+
+def test_a_query_of_no_topic_meets_what_the_policy_says(tmp_path):
+    store = make_store(tmp_path / "store")
+    answer = store.search("parking and plants")
+    assert answer.topic is None
+    assert "wiki" in {one.source for one in answer.passages}
+    store.set_policy(b'unmatched = "closed"\n' + POLICY, by="ops")
+    answer = store.search("parking and plants")
+    assert (answer.topic, answer.how) == (None, "none")
+    assert {one.source for one in answer.passages} <= {"handbook", "desk"}
+    assert answer.short  # 4 pages have authority over some topic
+    assert answer.threshold is None
+    # What drift and the gate look at stays the plain order of all pages.
+    query = FakeEncoder().encode(["parking and plants"])
+    (found,) = store.reader(everything=True).similar(query, 5)
+    assert "wiki" in {store.reader().files.rows.source(row) for row in found.rows.tolist()}
+    store.elevate("w1", "recovery", by="Trust", reason="reviewed")
+    assert "w1" in {one.passage for one in store.search("parking and plants").passages}
+
+
+def test_the_threshold_is_the_least_score_that_was_selected(store):
+    answer = store.search("who signs a large refund", k=2)
+    weights = store.policy.selection.tier_weights
+    scores = [one.similarity + weights[one.tier] for one in answer.passages]
+    assert answer.threshold == pytest.approx(min(scores))
+    line = list(store.retrievals.lines(["answer"]))[-1]
+    assert line.body["threshold"] == answer.threshold
+    query = FakeEncoder().encode(["who signs a large refund"])
+    (deeper,) = store.reader().select(query, ["refunds"], 3)
+    assert deeper.short or deeper.scores[2] <= answer.threshold
 
 
 def test_a_changed_policy_is_noticed_and_a_new_one_is_logged(tmp_path):

@@ -270,6 +270,60 @@ def test_a_catalogue_that_was_rewritten_does_not_fit_the_log(store):
     assert any("promotion 2 is of" in problem for problem in problems)
 
 
+ROWS_TOUCHED = [
+    ("UPDATE settings SET value = '00' WHERE name = 'salt'", "row salt of settings"),
+    ("UPDATE versions SET state = 'rejected'", "of versions was changed"),
+    ("UPDATE promotions SET previous = 'x'", "row 1 of promotions was changed"),
+    (
+        "UPDATE golden SET text = 'what is for lunch' WHERE id = 'G1'",
+        "row G1 of golden was changed",
+    ),
+    ("DELETE FROM golden WHERE id = 'G2'", "row G2 of golden is gone"),
+    ("UPDATE baselines SET raw = '[]' WHERE query = 'G1'", "row G1, 1 of baselines was changed"),
+    ("DELETE FROM baselines WHERE query = 'G2'", "row G2, 1 of baselines is gone"),
+    (
+        "UPDATE reference_embeddings SET embedding = zeroblob(192)",
+        "of reference_embeddings was chan",
+    ),
+    (
+        "INSERT INTO elevations VALUES ('w1', 'ab', 'recovery', 1, 'Trust', 'r', 'now')",
+        "row w1, ab, recovery of elevations is not in the write log",
+    ),
+    ("UPDATE holds SET state = 'accepted'", "of holds was changed"),
+    ("DELETE FROM newcomers", "of newcomers is gone"),
+]
+
+
+@pytest.fixture(scope="module")
+def governed(tmp_path_factory):
+    """A store with a row in every governed table."""
+    store = make_store(tmp_path_factory.mktemp("governed") / "store")
+    store.elevate("w2", "recovery", by="Trust", reason="reviewed")
+    store.withdraw("w2", "recovery", by="Trust", reason="outdated")
+    attack = page("x", "recover a locked account how to recover a locked account", account="eve")
+    assert store.promote(add(store, attack, promote=False), by="ops", reason="r").held
+    assert check_store(store).problems == ()
+    return store.versions.folder
+
+
+@pytest.mark.parametrize(("statement", "named"), ROWS_TOUCHED, ids=range(len(ROWS_TOUCHED)))
+def test_a_row_of_the_catalogue_that_was_touched_is_named(governed, tmp_path, statement, named):
+    shutil.copytree(governed, tmp_path / "store")
+    with sqlite3.connect(tmp_path / "store" / "catalogue.sqlite") as connection:
+        connection.execute(statement)
+    connection.close()
+    problems = check_store(IndexStore(tmp_path / "store", FakeEncoder())).problems
+    assert any(named in problem for problem in problems), problems
+
+
+def test_rows_whose_lines_were_dropped_are_not_judged(store, monkeypatch):
+    writes = store.catalogue.writes
+    monkeypatch.setattr(writes, "_limit", 2)
+    monkeypatch.setattr(writes, "_kept", 0)
+    assert writes.rotate()
+    assert check_store(store).problems == ()
+
+
 def test_files_that_others_can_read_are_reported(store):
     path = version_folder(store) / "vectors.npy"
     path.chmod(0o644)

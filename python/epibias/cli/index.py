@@ -20,6 +20,7 @@ index = typer.Typer(
     rich_markup_mode=None,
 )
 index.command("init")(index_write.init)
+index.command("new-key")(index_write.new_key)
 index.command("policy")(index_write.policy)
 index.command("stage")(index_write.stage)
 index.command("golden")(index_write.golden)

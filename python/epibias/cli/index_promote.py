@@ -5,16 +5,28 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from epibias.cli import options
 from epibias.cli.console import guarded, json_text, write_output
-from epibias.cli.index_store import BY, JSON, REASON, STORE, VERSION, open_store, show, show_report
+from epibias.cli.index_store import (
+    BY,
+    EVERYTHING,
+    JSON,
+    REASON,
+    STORE,
+    TENANT,
+    VERSION,
+    open_store,
+    show,
+    show_report,
+)
 from epibias.cli.streams import say
 
 if TYPE_CHECKING:
+    from epibias.index import GateReport, IndexStore
     from epibias.index.records import Hold
 
 
@@ -22,14 +34,18 @@ if TYPE_CHECKING:
 def check(
     store: str = STORE,
     version: str = VERSION,
+    tenant: str | None = TENANT,
+    everything: bool = EVERYTHING,
     encoder: str = options.ENCODER,
     as_json: bool = JSON,
 ) -> None:
     """Run the gate on a staged version and change nothing; exit 1 if it would be held."""
-    report = open_store(store, encoder).check(version)
+    opened = open_store(store, encoder)
+    report = opened.check(version)
     if report is None:
         show(None, ["the first version: nothing to compare it with"], as_json=as_json)
         return
+    report = _seen(opened, report, tenant, everything)
     if as_json:
         write_output("-", json_text(json.loads(report.to_json())))
     else:
@@ -44,20 +60,26 @@ def promote(
     version: str = VERSION,
     by: str = BY,
     reason: str = REASON,
+    tenant: str | None = TENANT,
+    everything: bool = EVERYTHING,
     encoder: str = options.ENCODER,
     as_json: bool = JSON,
 ) -> None:
     """Make a staged version current if the gate lets it; else hold it, and exit 1."""
-    outcome = open_store(store, encoder).promote(version, by=by, reason=reason)
-    report = None if outcome.report is None else json.loads(outcome.report.to_json())
+    opened = open_store(store, encoder)
+    outcome = opened.promote(version, by=by, reason=reason)
+    report = None
+    if outcome.report is not None:
+        report = _seen(opened, outcome.report, tenant, everything)
     if as_json:
         done = None if outcome.promotion is None else asdict(outcome.promotion)
-        write_output("-", json_text({"promotion": done, "report": report}))
+        found = None if report is None else json.loads(report.to_json())
+        write_output("-", json_text({"promotion": done, "report": found}))
     elif outcome.promotion is not None:
         show(None, [f"current is {outcome.promotion.version}"], as_json=False)
-    elif outcome.report is not None:
-        show_report(outcome.report, with_review=False)
-        say(f"epibias: held for the owners of {', '.join(outcome.report.topics)}")
+    elif report is not None:
+        show_report(report, with_review=False)
+        say(f"epibias: held for the owners of {', '.join(report.topics)}")
     if outcome.held:
         raise typer.Exit(1)
 
@@ -67,6 +89,8 @@ def review(
     store: str = STORE,
     version: str = VERSION,
     html: str | None = typer.Option(None, help="Also write a page with the texts to this file."),
+    tenant: str | None = TENANT,
+    everything: bool = EVERYTHING,
     encoder: str = options.ENCODER,
     as_json: bool = JSON,
 ) -> None:
@@ -76,12 +100,12 @@ def review(
     if html is not None:
         from epibias.index.review_page import write_review_page
 
-        write_review_page(opened, version, html)
+        write_review_page(opened, version, html, tenant=tenant, everything=everything)
+    report = _seen(opened, hold.report, tenant, everything)
     if as_json:
-        report = json.loads(hold.report.to_json())
-        write_output("-", json_text({**_state(hold), "report": report}))
+        write_output("-", json_text({**_state(hold), "report": json.loads(report.to_json())}))
         return
-    show_report(hold.report, with_review=True)
+    show_report(report, with_review=True)
     waiting = f", waiting for {', '.join(hold.waiting)}" if hold.waiting else ""
     show(None, [f"{hold.version}: {hold.state}{waiting}"], as_json=False)
 
@@ -90,13 +114,16 @@ def review(
 def accept(
     store: str = STORE,
     version: str = VERSION,
+    query: Annotated[
+        list[str] | None, typer.Option(help="Golden query; all that you own if absent.")
+    ] = None,
     by: str = BY,
     reason: str = REASON,
     encoder: str = options.ENCODER,
     as_json: bool = JSON,
 ) -> None:
-    """Accept a held promotion for the topics that you own; the last owner promotes it."""
-    hold = open_store(store, encoder).accept(version, by=by, reason=reason)
+    """Accept a held promotion for golden queries that you own; the last one promotes it."""
+    hold = open_store(store, encoder).accept(version, by=by, reason=reason, queries=query)
     text = (
         f"waiting for {', '.join(hold.waiting)}" if hold.waiting else f"current is {hold.version}"
     )
@@ -133,6 +160,14 @@ def rollback(
     milliseconds = (time.perf_counter() - started) * 1e3
     text = f"current is {done.version}, after {milliseconds:.1f} ms"
     show({**asdict(done), "milliseconds": milliseconds}, [text], as_json=as_json)
+
+
+def _seen(
+    store: IndexStore, report: GateReport, tenant: str | None, everything: bool
+) -> GateReport:
+    from epibias.index.report_view import report_for
+
+    return report_for(store, report, tenant=tenant, everything=everything)
 
 
 def _state(hold: Hold) -> dict[str, Any]:

@@ -20,15 +20,36 @@ def init(
     policy: str = typer.Option(
         ..., help="TOML file of the policy, or opswiki for the shipped one."
     ),
+    sealed: bool = typer.Option(
+        False,
+        "--sealed",
+        help="Encrypt it with the key in EPIBIAS_INDEX_KEY, or in the file EPIBIAS_INDEX_KEY_FILE.",
+    ),
     by: str = BY,
     encoder: str = options.ENCODER,
     as_json: bool = JSON,
 ) -> None:
     """Make a store with a policy; nothing is promoted yet."""
     from epibias.index import IndexStore
+    from epibias.index.sealing import KEY_FILE_VARIABLE, KEY_VARIABLE, key_from_environment
 
-    IndexStore.create(store, _policy_bytes(policy), LazyEncoder(encoder), by=by)
-    show({"store": store}, [f"store {store}"], as_json=as_json)
+    key = key_from_environment() if sealed else None
+    if sealed and key is None:
+        raise InputError("--sealed", f"a key in {KEY_VARIABLE} or {KEY_FILE_VARIABLE}", "none")
+    IndexStore.create(store, _policy_bytes(policy), LazyEncoder(encoder), by=by, key=key)
+    show({"store": store, "sealed": sealed}, [f"store {store}"], as_json=as_json)
+
+
+@guarded
+def new_key(
+    file: str = typer.Argument(help="File to write, outside every store; it must not exist."),
+    as_json: bool = JSON,
+) -> None:
+    """Draw a key for sealed stores; who loses it loses every version."""
+    from epibias.index.sealing import write_key
+
+    write_key(file)
+    show({"key_file": file}, [f"key in {file}"], as_json=as_json)
 
 
 @guarded
@@ -51,7 +72,8 @@ def stage(
         None,
         help=(
             "JSONL file: id, text, source, and optionally title, author, time, account, tenant, "
-            "replaces (the id of the page of which this is a new version)."
+            "replaces (the id of the page of which this is a new version). Or opswiki for the "
+            "shipped wiki, opswiki:ID for one of its poisoned pages or legitimate updates."
         ),
     ),
     remove: Annotated[list[str] | None, typer.Option(help="Id of a page that leaves.")] = None,
@@ -61,9 +83,7 @@ def stage(
     as_json: bool = JSON,
 ) -> None:
     """Write a successor of the current version; nobody reads it before it is promoted."""
-    from epibias.corpus import Corpus
-
-    additions = [] if pages is None else [_addition(page) for page in Corpus.from_jsonl(pages)]
+    additions = [] if pages is None else _additions(pages)
     found = open_store(store, encoder).stage(additions, removals=remove or (), by=by, reason=reason)
     text = f"staged {found.id}: {found.n_passages} passages"
     show(asdict(found), [text], as_json=as_json)
@@ -108,13 +128,17 @@ def golden(
 def baseline(
     store: str = STORE,
     topic: str = typer.Argument(help="Topic whose golden queries were reviewed."),
+    query: Annotated[
+        list[str] | None, typer.Option(help="Golden query of it; all if absent.")
+    ] = None,
     by: str = BY,
     reason: str = REASON,
     encoder: str = options.ENCODER,
     as_json: bool = JSON,
 ) -> None:
     """Take what the current version answers as reviewed; for the topic's owner."""
-    n = open_store(store, encoder).review_baselines(topic, by=by, reason=reason)
+    opened = open_store(store, encoder)
+    n = opened.review_baselines(topic, by=by, reason=reason, queries=query)
     show({"topic": topic, "queries": n}, [f"{n} baselines of {topic} reviewed"], as_json=as_json)
 
 
@@ -192,6 +216,29 @@ def _policy_bytes(name: str) -> bytes:
     except OSError as error:
         found = error.strerror or str(error)
         raise InputError("policy", "a file that can be read", found, name) from None
+
+
+def _additions(pages: str) -> list[Any]:
+    from epibias.corpus import Corpus
+
+    name, _, page = pages.partition(":")
+    if name != "opswiki" or Path(pages).exists():
+        return [_addition(one) for one in Corpus.from_jsonl(pages)]
+    from epibias.data_sets import load_opswiki
+    from epibias.index import Addition
+
+    wiki = load_opswiki()
+    if not page:
+        return [Addition(one, account=one.author) for one in wiki.pages]
+    known = {
+        one.passage.id: Addition(one.passage, account=one.passage.author) for one in wiki.poison
+    }
+    for one in wiki.legitimate_updates:
+        known[one.passage.id] = Addition(one.passage, one.replaces, one.passage.author)
+    if page not in known:
+        expected = "opswiki:ID of a poisoned page or a legitimate update"
+        raise InputError("pages", expected, repr(pages))
+    return [known[page]]
 
 
 def _addition(page: Any) -> Any:  # noqa: ANN401  Passage, Addition: imported late

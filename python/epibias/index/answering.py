@@ -20,7 +20,10 @@ from epibias.index.answers import Answer, Passed
 from epibias.index.topics import Placed, place_query
 
 if TYPE_CHECKING:
+    from epibias.index.audit import Line
     from epibias.index.store import IndexStore
+
+LOGGED_QUERY = "query of the retrieval log"
 
 
 def answer_query(
@@ -53,7 +56,10 @@ def answer_query(
             strict=True,
         )
     )
-    answer = Answer(reader.files.id, placed.topic, placed.how, passages, found.short, None)
+    threshold = None if found.short else float(found.scores[-1])
+    answer = Answer(
+        reader.files.id, placed.topic, placed.how, passages, found.short, threshold, None
+    )
     line = _log(store, answer, text, row, tenant)
     return Answer(**{**vars(answer), "line": line})
 
@@ -67,6 +73,12 @@ def query_hash(salt: str, content: str) -> str:
     True
     """
     return hmac.new(bytes.fromhex(salt), content.encode(), hashlib.sha256).hexdigest()
+
+
+def logged_query(store: IndexStore, line: Line) -> str | None:
+    """Give the text of the query of a line of the retrieval log; None where it was not logged."""
+    shown, sealer = line.body["query"], store.versions.sealer
+    return shown if shown is None or sealer is None else sealer.open_text(shown, LOGGED_QUERY)
 
 
 def _place(store: IndexStore, text: str | None, row: Float32Array, topic: str | None) -> Placed:
@@ -83,11 +95,21 @@ def _log(
     store: IndexStore, answer: Answer, text: str | None, row: Float32Array, tenant: str | None
 ) -> int:
     content = text if text is not None else row.tobytes().hex()
+    sealer = store.versions.sealer
+    shown = text if text is not None and store.policy.log_query_text else None
+    if sealer is not None:
+        hashed = sealer.hash_of(content)  # a salt beside the log would help who guesses
+        shown = None if shown is None else sealer.seal_text(shown, LOGGED_QUERY)
+    else:
+        hashed = query_hash(store.records.setting("salt"), content)
     body = {
-        "query": text if text is not None and store.policy.log_query_text else None,
-        "query_hash": query_hash(store.records.setting("salt"), content),
+        "query": shown,
+        "query_hash": hashed,
         "tenant": tenant,
-        **{name: getattr(answer, name) for name in ("version", "topic", "how", "short")},
+        **{
+            name: getattr(answer, name)
+            for name in ("version", "topic", "how", "short", "threshold")
+        },
         "selected": [vars(one) for one in answer.passages],
     }
     return store.retrievals.append([("answer", body)], store.catalogue.now())

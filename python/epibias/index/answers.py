@@ -55,6 +55,9 @@ class Answer:
         Best first.
     short : bool
         Fewer than `k` may answer.
+    threshold : float or None
+        Score (similarity and weight of the tier) that a passage had to reach: the least of those
+        selected. None where fewer than `k` may answer: nothing was turned away.
     line : int or None
         Number in the retrieval log.
     """
@@ -64,4 +67,5 @@ class Answer:
     how: str
     passages: tuple[Passed, ...]
     short: bool
+    threshold: float | None
     line: int | None

@@ -10,6 +10,7 @@ those stay, and the hash of the last line that was dropped remains as the beginn
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sqlite3
@@ -130,10 +131,18 @@ class AuditLog:
         connection.executemany(f"INSERT INTO {self._name}_lines VALUES (?, ?, ?, ?, ?)", rows)  # noqa: S608
         return number
 
-    def lines(self, kinds: Iterable[str] | None = None) -> Iterator[Line]:
-        """Yield the lines that are kept, oldest first, those of some kinds only if asked."""
+    def lines(
+        self,
+        kinds: Iterable[str] | None = None,
+        *,
+        connection: sqlite3.Connection | None = None,
+    ) -> Iterator[Line]:
+        """Yield the lines that are kept, oldest first, those of some kinds only if asked.
+
+        With a connection: as its transaction sees the log.
+        """
         wanted = None if kinds is None else set(kinds)
-        for _, line in self._stored():
+        for _, line in self._stored(connection):
             if wanted is None or line.kind in wanted:
                 yield line
 
@@ -220,8 +229,9 @@ class AuditLog:
             ).fetchone()
         return (int(found[0]), str(found[1])) if found else (0, NOTHING_BEFORE)
 
-    def _stored(self) -> Iterator[tuple[str, Line]]:
-        with self._database.reading() as connection:
+    def _stored(self, given: sqlite3.Connection | None = None) -> Iterator[tuple[str, Line]]:
+        opened = self._database.reading() if given is None else contextlib.nullcontext(given)
+        with opened as connection:
             segments = connection.execute(
                 f"SELECT number, sha256 FROM {self._name}_segments WHERE NOT dropped "  # noqa: S608
                 "ORDER BY number"

@@ -1,8 +1,13 @@
 """What the store needs an encoder for: texts of pages and queries, and the axes of its topics.
 
 Reference texts (golden queries, pole statements) are embedded once and kept, so promoting and
-checking need no model. An axis counts only where its leave-one-out validity reaches the policy's
-minimum; where it does not, that is a note of the report, not a silent zero.
+checking need no model. An axis counts only where its validity reaches the policy's minimum; where
+it does not, that is a note of the report, not a silent zero.
+
+Pole statements come in mirrored pairs about the same rule, so validity leaves a pair out, not a
+statement. With one statement left out, its twin stays on the other side and its own side's mean
+moves away from it (by 1/(n − 1) of its distance): what they have in common, which is most of an
+embedding, then counts against it, and leave-one-out comes out below chance by construction.
 """
 
 from __future__ import annotations
@@ -23,6 +28,8 @@ from epibias.polarization import PolarizationAxis
 
 if TYPE_CHECKING:
     from epibias.index.store import IndexStore
+
+FEWEST_PAIRS = 5  # of pole statements; all of fewer are ranked right too often by chance
 
 
 def identity_of(encoder: Encoder | None) -> dict[str, Any]:
@@ -98,18 +105,47 @@ def _fitted(
         rows = reference_embeddings(store, statements, "passages")
         labels = [1.0] * len(topic.follow) + [-1.0] * len(topic.shortcut)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ValidityWarning)  # judged below
+            warnings.simplefilter("ignore", ValidityWarning)  # of leave-one-out: see above
             axis = PolarizationAxis.fit(rows, labels, "mean_difference")
-        validity = np.nan if axis.validity is None else float(axis.validity)
-        if validity >= policy.gate.min_validity:
+        n_pairs = len(topic.follow)
+        validity = paired_validity(rows[:n_pairs], rows[n_pairs:])
+        if n_pairs >= FEWEST_PAIRS and validity >= policy.gate.min_validity:
             valid[name] = axis
         else:
             least = policy.gate.min_validity
             notes.append(
-                f"no polarization scores of {name}: its axis has validity {validity:.2f}, "
-                f"{least:g} is the least"
+                f"no polarization scores of {name}: its axis has validity {validity:.2f} "
+                f"({n_pairs} pairs), {least:g} ({FEWEST_PAIRS} pairs) is the least"
             )
     return valid, tuple(notes)
+
+
+def paired_validity(follow: Float32Array, shortcut: Float32Array) -> float:
+    """Give the share of pairs that an axis of the others ranks right, less the share ranked wrong.
+
+    Parameters
+    ----------
+    follow, shortcut : float32 [n_pairs, dim]
+        Embeddings; rows of the same number mirror each other. At least three.
+
+    Returns
+    -------
+    float
+        In [-1, 1]; 0 on average where embeddings do not carry the difference.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> rules = rng.standard_normal((12, 8), dtype=np.float32)
+    >>> stance = np.eye(8, dtype=np.float32)[0]
+    >>> paired_validity(rules + stance, rules - stance)
+    1.0
+    """
+    units = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (follow, shortcut)]
+    differences = (units[0] - units[1]).astype(np.float64)
+    # The axis of the others is along the sum of their differences.
+    rest = differences.sum(axis=0) - differences
+    return float(np.sign(np.einsum("ij,ij->i", differences, rest)).mean())
 
 
 def scores_of(

@@ -1,14 +1,14 @@
-"""Which versions there are, in what state, and which of them was promoted when.
+"""Which versions there are, in what state, and which of them was promoted when; the settings.
 
-Owns the tables of versions and promotions, and sees to it that a change of state and the line of
-the write log that tells of it are one transaction. The pointer file is `pointer`'s; that both agree
-is checked whenever the store is opened.
+Owns the tables of versions, promotions and settings, and sees to it that a change of state and the
+line of the write log that tells of it are one transaction. The pointer file is `pointer`'s; that
+both agree is checked whenever the store is opened.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 from epibias.errors import InputError
 from epibias.index.audit import AuditLog
 from epibias.index.database import Database
+from epibias.index.ledger import Key, fingerprints
 
 STATES = ("staged", "held", "rejected", "trusted", "retired", "destroyed")
 GONE = ("retired", "destroyed")  # versions without files
@@ -28,6 +29,8 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS promotions (number INTEGER PRIMARY KEY, version TEXT NOT NULL, "
     "previous TEXT, kind TEXT NOT NULL, by TEXT NOT NULL, reason TEXT NOT NULL, "
     "time TEXT NOT NULL, state TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) "
+    "WITHOUT ROWID",
 )
 _VERSION = "id, ordinal, parent, manifest_sha256, reason, author, time, n_passages, state"
 _PROMOTION = "number, version, previous, kind, by, reason, time, state"
@@ -93,9 +96,33 @@ class Catalogue:
         """Time, ISO 8601 with its zone."""
         return self._clock().isoformat()
 
-    def log(self, connection: sqlite3.Connection, kind: str, body: Mapping[str, Any]) -> int:
-        """Append to the write log in a transaction that is open."""
+    def log(
+        self,
+        connection: sqlite3.Connection,
+        kind: str,
+        body: Mapping[str, Any],
+        touched: Iterable[tuple[str, Key]] = (),
+    ) -> int:
+        """Append to the write log in a transaction that is open.
+
+        Parameters
+        ----------
+        connection : sqlite3.Connection
+        kind : str
+        body : mapping
+        touched : iterable of (table, key)
+            Rows that the transaction has changed; the line says how they are now.
+        """
+        rows = fingerprints(connection, touched)
+        body = {**body, "rows": rows} if rows else body
         return self.writes.append_in(connection, [(kind, body)], self.now())
+
+    def setting(self, name: str) -> str | None:
+        """Give a setting; None where there is none."""
+        with self.database.reading() as connection:
+            query = "SELECT value FROM settings WHERE name = ?"
+            row = connection.execute(query, (name,)).fetchone()
+        return None if row is None else str(row[0])
 
     def next_ordinal(self) -> int:
         """Give the number of the next version."""
@@ -111,7 +138,8 @@ class Catalogue:
                 f"INSERT INTO versions ({_VERSION}) VALUES ({marks})",  # noqa: S608
                 tuple(vars(version).values()),
             )
-            self.log(connection, "stage", {"version": version.id, **body})
+            touched = [("versions", (version.id,))]
+            self.log(connection, "stage", {"version": version.id, **body}, touched)
 
     def version(self, name: str) -> Version:
         """Look a version up, by its id or by its number."""
@@ -127,11 +155,17 @@ class Catalogue:
             return [Version(*row) for row in rows]
 
     def set_state(
-        self, connection: sqlite3.Connection, name: str, state: str, body: Mapping[str, Any]
+        self,
+        connection: sqlite3.Connection,
+        name: str,
+        state: str,
+        body: Mapping[str, Any],
+        touched: Iterable[tuple[str, Key]] = (),
     ) -> None:
-        """Change a version's state, and log it."""
+        """Change a version's state, and log it, with other rows that were changed."""
         connection.execute("UPDATE versions SET state = ? WHERE id = ?", (state, name))
-        self.log(connection, state, {"version": name, **body})
+        rows = [("versions", (name,)), *touched]
+        self.log(connection, state, {"version": name, **body}, rows)
 
     def begin_promotion(
         self, version: str, previous: str | None, kind: str, by: str, reason: str
@@ -146,20 +180,21 @@ class Catalogue:
                 values,
             )
             body = {"version": version, "previous": previous, "by": by, "reason": reason}
-            self.log(connection, kind, {"number": number, **body})
+            touched = [("promotions", (number,))]
+            self.log(connection, kind, {"number": number, **body}, touched)
         return number
 
     def end_promotion(self, number: int, state: str) -> None:
         """Write down that the pointer moved, or that it did not."""
         with self.database.writing() as connection:
             connection.execute("UPDATE promotions SET state = ? WHERE number = ?", (state, number))
+            touched: list[tuple[str, Key]] = [("promotions", (number,))]
             if state == DONE:
-                connection.execute(
-                    "UPDATE versions SET state = 'trusted' WHERE id = "
-                    "(SELECT version FROM promotions WHERE number = ?)",
-                    (number,),
-                )
-            self.log(connection, f"pointer {state}", {"number": number})
+                query = "SELECT version FROM promotions WHERE number = ?"
+                (version,) = connection.execute(query, (number,)).fetchone()
+                connection.execute("UPDATE versions SET state = 'trusted' WHERE id = ?", (version,))
+                touched.append(("versions", (version,)))
+            self.log(connection, f"pointer {state}", {"number": number}, touched)
 
     def promotions(self) -> list[Promotion]:
         """All moves of the pointer, oldest first."""

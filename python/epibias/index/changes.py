@@ -34,12 +34,13 @@ class Addition:
     passage : Passage
         Its tier may be left out: the policy knows it.
     replaces : str, optional
-        Id of the page of which this is a new version; it may be the same id.
+        Id of the page of which this is a new version; it may be the same id. It stays in the
+        page's source and with its tenant.
     account : str, optional
         Who wrote it into the index, as the service's sign-in knows it. Sources that list accounts
         take no page without one; elsewhere the author stands for it in logs and counts.
     tenant : str, optional
-        Who alone may read it.
+        Who alone may read it. Of a replacement: the page's, and may be left out.
 
     Examples
     --------
@@ -143,14 +144,15 @@ def plan_changes(
     replaced: dict[str, str] = {}
     for addition in additions:
         lineage = None
+        tenant = addition.tenant
         if addition.replaces is not None:
             if addition.replaces in gone:
                 found = f"{addition.replaces!r} twice"
                 raise InputError("replaces", "each page once", found, _where(addition))
-            lineage = old.lineage(addition)
+            lineage, tenant = old.inherited(addition)
             gone[addition.replaces] = "replaces"
             replaced[addition.passage.id] = addition.replaces
-        rows.append(_row(addition, lineage, policy))
+        rows.append(_row(addition, lineage, tenant, policy))
     for addition, row in zip(additions, rows, strict=True):
         name = addition.passage.id
         taken = name in old.row_of and name not in gone
@@ -195,7 +197,8 @@ class _Parent:
             raise InputError(argument, expected, repr(name), where)
         return self.row_of[name]
 
-    def lineage(self, addition: Addition) -> str:
+    def inherited(self, addition: Addition) -> tuple[str, str | None]:
+        """Lineage and tenant of the page that an addition replaces."""
         where = _where(addition)
         row = self.row(str(addition.replaces), "replaces", where)
         assert self._files is not None  # noqa: S101  for mypy: it has the row
@@ -204,7 +207,12 @@ class _Parent:
         if addition.passage.source not in (None, source):
             found = repr(addition.passage.source)
             raise InputError("replaces", f"a page of the same source, {source!r}", found, where)
-        return rows.lineages(np.array([row]))[0]
+        # Nobody publishes a private page by replacing it, nor learns whose it is.
+        tenant = rows.tenant(row)
+        if addition.tenant not in (None, tenant):
+            found = repr(addition.tenant)
+            raise InputError("tenant", "the tenant of the page, or none", found, where)
+        return rows.lineages(np.array([row]))[0], tenant
 
     def knows_lineage(self, lineage: str) -> bool:
         return self._files is not None and lineage in self._files.rows.all_lineages
@@ -217,7 +225,7 @@ class _Parent:
         return kept
 
 
-def _row(addition: Addition, lineage: str | None, policy: Policy) -> Row:
+def _row(addition: Addition, lineage: str | None, tenant: str | None, policy: Policy) -> Row:
     passage, where = addition.passage, _where(addition)
     if lineage is not None and passage.source is None:
         passage = replace(passage, source=lineage.partition(":")[0])
@@ -231,11 +239,11 @@ def _row(addition: Addition, lineage: str | None, policy: Policy) -> Row:
         expected = f"an account that may write to {passage.source!r}"
         raise InputError("account", expected, repr(addition.account), where)
     account = addition.account or passage.author
-    if addition.tenant is not None:
-        _validate.text("tenant", addition.tenant, where)
+    if tenant is not None:
+        _validate.text("tenant", tenant, where)
     # With its source: the same id from elsewhere is another page.
     lineage = lineage or f"{passage.source}:{passage.id}"
-    return Row(replace(passage, tier=rule.tier), lineage, account, addition.tenant)
+    return Row(replace(passage, tier=rule.tier), lineage, account, tenant)
 
 
 def _where(addition: Addition) -> str:

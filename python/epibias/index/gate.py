@@ -3,13 +3,13 @@
 Owns which measurements become findings. Drift is measured against the reviewed baseline, so that
 many small changes add up; new pages are measured against the last trusted version. False alarms:
 one new page that is like the trusted ones is a finding of `challenge` or `polarization shift` with
-probability at most `false_alarm_rate` in all; bursts and the rules on copies come on top (see
-docs/index.md, which has them measured).
+probability at most `false_alarm_rate` in all; bursts (`bursts`) and the rules on copies (`copies`)
+come on top (see docs/index.md, which has them measured).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,18 +17,18 @@ import numpy as np
 from epibias._plain import finite_or_none
 from epibias._validate import Float32Array, Int64Array
 from epibias.data_sets import GoldenQuery
-from epibias.index import signals
+from epibias.index.bursts import Arrival, burst_findings, low_tier_newcomers
+from epibias.index.copies import copy_findings
 from epibias.index.drift import Drift, GoldenAnswer, drift_of, golden_answers
 from epibias.index.gate_report import Finding, GateReport, QueryDrift, ReviewEntry
 from epibias.index.golden import Baseline
 from epibias.index.newcomers import Challenges, PageScores, conformal_p, new_rows
+from epibias.index.policy import LOW_TIER
 from epibias.index.reader import IndexReader
 from epibias.polarization import PolarizationAxis
 
 POOL_FACTOR = 4
-LOW_TIER = 2  # from which a page counts as of low tier
 RISE_OF_AN_EDIT = 0.02  # in similarity; honest edits of a sentence stay within it
-COPIES_LOOKED_AT = 6  # nearest passages of a new page
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +42,9 @@ class GateInputs:
     baselines : mapping of query id to Baseline
     axes : mapping of topic to PolarizationAxis
         Of the topics whose axis is valid.
-    earlier : callable
-        Gives, for a query id, the accounts whose pages lately came into its top-k.
     now : str
+    arrivals : sequence of Arrival
+        Accounts whose pages earlier checks saw come into a query's top-k.
     notes : tuple of str
         About axes that are missing or not valid.
     """
@@ -53,8 +53,8 @@ class GateInputs:
     query_embeddings: Float32Array = field(repr=False)
     baselines: Mapping[str, Baseline]
     axes: Mapping[str, PolarizationAxis]
-    earlier: Callable[[str], frozenset[str]]
     now: str
+    arrivals: Sequence[Arrival] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -77,14 +77,6 @@ class NewPages:
     p_shift: Mapping[int, float]
     scores: PageScores
     n_new: int
-
-
-@dataclass(eq=False)
-class Appearances:
-    """New low-tier pages among a query's top-k: what a burst is counted from."""
-
-    accounts: dict[str, set[str]] = field(default_factory=dict)
-    rows: dict[str, list[int]] = field(default_factory=dict)
 
 
 def run_gate(
@@ -115,14 +107,23 @@ def run_gate(
     )
     pages = _new_pages(trusted, staged, inputs, challenges, pool_size)
     here = low_tier_newcomers(staged, answers, pages.rows)
+    bursts, untested = burst_findings(
+        trusted,
+        staged,
+        inputs.queries,
+        inputs.query_embeddings,
+        here,
+        inputs.arrivals,
+        inputs.now,
+    )
     findings = [
         *_drift_findings(staged, drifts),
         *_test_findings(staged, inputs, pages),
-        *_burst_findings(trusted, staged, inputs, here),
-        *_copy_findings(staged, inputs, pages),
+        *bursts,
+        *copy_findings(staged, inputs.queries, answers, pages.rows, pages.scores.shifted),
     ]
     unreviewed = [q.id for q in inputs.queries if q.id not in inputs.baselines]
-    notes = list(inputs.notes)
+    notes = [*inputs.notes, *untested]
     if unreviewed:
         notes.append(f"no drift of {', '.join(unreviewed)}: no baseline was reviewed")
     report = GateReport(
@@ -137,22 +138,6 @@ def run_gate(
         notes=tuple(notes),
     )
     return report, here.accounts
-
-
-def low_tier_newcomers(
-    staged: IndexReader, answers: Sequence[GoldenAnswer], new: Int64Array
-) -> Appearances:
-    """Find new pages of low tier, without authority, among each golden query's top-k."""
-    found = Appearances()
-    news = set(new.tolist())
-    for answer in answers:
-        allowed = staged.eligible(answer.query.topic)
-        for row in answer.raw.rows.tolist():
-            if row in news and not allowed[row] and staged.all_tiers[row] >= LOW_TIER:
-                found.rows.setdefault(answer.query.id, []).append(row)
-                account = staged.files.rows.account(row) or "nobody"
-                found.accounts.setdefault(answer.query.id, set()).add(account)
-    return found
 
 
 def _new_pages(
@@ -222,74 +207,6 @@ def _test_findings(staged: IndexReader, inputs: GateInputs, pages: NewPages) -> 
                 else f"{name} leans to the shortcut like no trusted page (p {p_value:.3f})"
             )
             findings.append(Finding(kind, query.id, query.topic, (name,), p_value, limit, text))
-    return findings
-
-
-def _burst_findings(
-    trusted: IndexReader,
-    staged: IndexReader,
-    inputs: GateInputs,
-    here: Appearances,
-) -> list[Finding]:
-    rule = staged.policy.gate
-    if not here.rows:
-        return []
-    span = signals.span_in_days(trusted.files.rows.times(), inputs.now)
-    if span is None:
-        return []
-    raw = trusted.similar(inputs.query_embeddings, staged.policy.selection.k)
-    findings = []
-    for query, plain in zip(inputs.queries, raw, strict=True):
-        if query.id not in here.rows:
-            continue
-        outside = ~trusted.eligible(query.topic)[plain.rows]
-        before = int(np.count_nonzero(outside & (trusted.all_tiers[plain.rows] >= LOW_TIER)))
-        accounts = here.accounts[query.id] | inputs.earlier(query.id)
-        p_value = signals.burst_p(len(accounts), before, span, rule.burst_days)
-        if len(accounts) >= rule.burst_accounts and p_value <= rule.burst_rate:
-            names = tuple(staged.files.rows.ids(np.array(here.rows[query.id])))
-            text = (
-                f"{len(accounts)} new accounts compete within {rule.burst_days:g} days "
-                f"(p {p_value:.4f})"
-            )
-            limit = rule.burst_rate
-            findings.append(Finding("burst", query.id, query.topic, names, p_value, limit, text))
-    return findings
-
-
-def _copy_findings(staged: IndexReader, inputs: GateInputs, pages: NewPages) -> list[Finding]:
-    if len(pages.rows) == 0:
-        return []
-    rows = staged.files.rows
-    limit = staged.policy.gate.near_duplicate
-    vectors = np.ascontiguousarray(staged.files.vectors[pages.rows])
-    texts = rows.read(pages.rows)
-    findings = []
-    nearest = staged.similar(vectors, COPIES_LOOKED_AT)
-    for place, (row, page, near) in enumerate(
-        zip(pages.rows.tolist(), texts, nearest, strict=True)
-    ):
-        query = inputs.queries[int(pages.scores.shifted[place])]
-        for other, similarity in zip(near.rows.tolist(), near.similarities.tolist(), strict=True):
-            if other != row and similarity >= limit and rows.account(other) != page.account:
-                names = (page.passage.id, *rows.ids(np.array([other])))
-                text = f"{names[0]} says what {names[1]} of another account says"
-                found = Finding(
-                    "near duplicate", query.id, query.topic, names, similarity, limit, text
-                )
-                findings.append(found)
-                break
-        for query in inputs.queries:
-            if staged.eligible(query.topic)[row]:
-                continue
-            share = signals.copied_share(query.text, f"{page.passage.title} {page.passage.text}")
-            if share >= signals.SHARE_COPIED:
-                names = (page.passage.id,)
-                text = f"{names[0]} repeats the question"
-                limits = signals.SHARE_COPIED
-                findings.append(
-                    Finding("copied question", query.id, query.topic, names, share, limits, text)
-                )
     return findings
 
 

@@ -19,6 +19,7 @@ KINDS = (
     "polarization shift",
     "burst",
     "near duplicate",
+    "copied page",
     "copied question",
 )
 
@@ -129,6 +130,11 @@ class GateReport:
     def topics(self) -> tuple[str, ...]:
         """Topics whose owners must decide, in the order of the findings."""
         return tuple(dict.fromkeys(finding.topic for finding in self.findings))
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """Golden queries that a finding is about, in the order of the findings."""
+        return tuple(dict.fromkeys(finding.query for finding in self.findings))
 
     def to_json(self) -> str:
         """Write the report as one JSON object."""

@@ -22,6 +22,7 @@ from epibias.data_sets import GoldenQuery
 from epibias.errors import InputError
 from epibias.index.catalogue import Catalogue
 from epibias.index.policy import Policy
+from epibias.index.sealing import Sealer
 
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS golden (id TEXT PRIMARY KEY, text TEXT NOT NULL, "
@@ -63,10 +64,12 @@ class GoldenQueries:
     Parameters
     ----------
     catalogue : Catalogue
+    sealer : Sealer, optional
+        Seals texts and embeddings of a sealed store.
     """
 
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
+    def __init__(self, catalogue: Catalogue, sealer: Sealer | None = None) -> None:
+        self._catalogue, self._sealer = catalogue, sealer
         catalogue.database.create(_SCHEMA)
 
     def add(self, queries: Sequence[GoldenQuery], policy: Policy, *, by: str) -> None:
@@ -89,20 +92,27 @@ class GoldenQueries:
             if query.id in known:
                 raise InputError("golden query", "a new id", repr(query.id))
         rows = [
-            (query.id, query.text, query.topic, query.owner, json.dumps(query.expected_page_ids))
+            (
+                query.id,
+                self._sealed(query.text, query.id),
+                query.topic,
+                query.owner,
+                json.dumps(query.expected_page_ids),
+            )
             for query in queries
         ]
         with self._catalogue.database.writing() as connection:
             connection.executemany("INSERT INTO golden VALUES (?, ?, ?, ?, ?)", rows)
-            body = {"by": by, "queries": [query.id for query in queries]}
-            self._catalogue.log(connection, "golden queries", body)
+            names = [query.id for query in queries]
+            touched = [("golden", (name,)) for name in names]
+            self._catalogue.log(connection, "golden queries", {"by": by, "queries": names}, touched)
 
     def queries(self) -> tuple[GoldenQuery, ...]:
         """All golden queries, by id."""
         with self._catalogue.database.reading() as connection:
             rows = connection.execute("SELECT * FROM golden ORDER BY id").fetchall()
         return tuple(
-            GoldenQuery(name, text, topic, owner, tuple(json.loads(expected)))
+            GoldenQuery(name, self._opened(text, name), topic, owner, tuple(json.loads(expected)))
             for name, text, topic, owner, expected in rows
         )
 
@@ -139,23 +149,19 @@ class GoldenQueries:
             policy.check_owner(topics[query], by)
         _validate.text("reason", reason)
         time = self._catalogue.now()
+        touched: list[tuple[str, tuple[str, int]]] = []
         with self._catalogue.database.writing() as connection:
             for query, (selected, raw) in answers.items():
+                highest = "SELECT coalesce(max(number), 0) + 1 FROM baselines WHERE query = ?"
+                (number,) = connection.execute(highest, (query,)).fetchone()
+                lineages = json.dumps(list(selected)), json.dumps(list(raw))
                 connection.execute(
-                    "INSERT INTO baselines SELECT ?, coalesce(max(number), 0) + 1, ?, ?, ?, ?, ? "
-                    "FROM baselines WHERE query = ?",
-                    (
-                        query,
-                        json.dumps(list(selected)),
-                        json.dumps(list(raw)),
-                        version,
-                        by,
-                        time,
-                        query,
-                    ),
+                    "INSERT INTO baselines VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (query, number, *lineages, version, by, time),
                 )
+                touched.append(("baselines", (query, number)))
             body = {"queries": sorted(answers), "version": version, "by": by, "reason": reason}
-            self._catalogue.log(connection, "baseline", body)
+            self._catalogue.log(connection, "baseline", body, touched)
 
     def expired(self, policy: Policy) -> list[tuple[GoldenQuery, str | None]]:
         """List queries whose baseline nobody reviewed in time, with the time of its last review."""
@@ -194,7 +200,7 @@ class GoldenQueries:
         float32 [n_texts, dim]
         """
         about = json.dumps([role, dict(identity)], sort_keys=True)
-        keys = [hashlib.sha256(f"{about}\n{text}".encode()).hexdigest() for text in texts]
+        keys = [self._key(f"{about}\n{text}") for text in texts]
         known = self._known(keys)
         missing = [n for n, key in enumerate(keys) if key not in known]
         if missing:
@@ -207,8 +213,11 @@ class GoldenQueries:
             with self._catalogue.database.writing() as connection:
                 connection.executemany(
                     "INSERT OR IGNORE INTO reference_embeddings VALUES (?, ?)",
-                    [(key, row.astype("<f4").tobytes()) for key, row in new.items()],
+                    [(key, self._packed(row, key)) for key, row in new.items()],
                 )
+                touched = [("reference_embeddings", (key,)) for key in new]
+                body = {"role": role, "n": len(new)}
+                self._catalogue.log(connection, "reference embeddings", body, touched)
             known |= new
         return np.ascontiguousarray(np.stack([known[key] for key in keys]))
 
@@ -216,11 +225,29 @@ class GoldenQueries:
         query = "SELECT key, embedding FROM reference_embeddings WHERE key = ?"
         with self._catalogue.database.reading() as connection:
             rows = [connection.execute(query, (key,)).fetchone() for key in dict.fromkeys(keys)]
-        return {
-            row[0]: np.frombuffer(row[1], "<f4").astype(np.float32)
-            for row in rows
-            if row is not None
-        }
+        return {row[0]: self._unpacked(row[1], row[0]) for row in rows if row is not None}
+
+    def _sealed(self, text: str, name: str) -> str:
+        sealer = self._sealer
+        return text if sealer is None else sealer.seal_text(text, f"golden query {name}")
+
+    def _opened(self, text: str, name: str) -> str:
+        sealer = self._sealer
+        return text if sealer is None else sealer.open_text(text, f"golden query {name}")
+
+    def _key(self, content: str) -> str:
+        if self._sealer is not None:
+            return self._sealer.hash_of(content)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def _packed(self, row: Float32Array, key: str) -> bytes:
+        content = row.astype("<f4").tobytes()
+        return content if self._sealer is None else self._sealer.seal(content, f"embedding {key}")
+
+    def _unpacked(self, content: bytes, key: str) -> Float32Array:
+        if self._sealer is not None:
+            content = self._sealer.open(content, f"embedding {key}")
+        return np.frombuffer(content, "<f4").astype(np.float32)
 
 
 def _baseline(row: Sequence[Any]) -> Baseline:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from epibias import _files
 from epibias.errors import InputError
 from epibias.index.catalogue import ABANDONED, GONE
+from epibias.index.ledger import changed_rows
 from epibias.index.version_files import version_id
 
 if TYPE_CHECKING:
@@ -64,16 +65,28 @@ def check_store(store: IndexStore, expected_head: tuple[int, str] | None = None)
         if version.id != version_id(version.ordinal, version.manifest_sha256):
             problems.append(f"catalogue: version {version.id} has another manifest hash")
         if version.state not in GONE:
-            tried(lambda name=version.id: store.versions.open(name))  # type: ignore[misc]
+            problems += _not_as_written(store, version.id)
             n_versions += 1
     for log, head in ((store.catalogue.writes, expected_head), (store.retrievals, None)):
         try:
             n_lines += log.verify(head)
         except InputError as error:  # noqa: PERF203  # two logs
             problems.append(str(error))
+    with store.catalogue.database.reading() as connection:
+        lines = store.catalogue.writes.lines(connection=connection)
+        problems += changed_rows(connection, lines)
     problems += _moves_not_logged(store)
     problems += _open_to_others(store)
     return Integrity(tuple(problems), n_versions, n_lines)
+
+
+def _not_as_written(store: IndexStore, version: str) -> Iterator[str]:
+    try:
+        store.versions.open(version)
+    except InputError as error:
+        yield str(error)
+        for passage in store.versions.changed_passages(version):
+            yield f"version {version}: passage {passage!r} was changed"
 
 
 def _moves_not_logged(store: IndexStore) -> Iterator[str]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epibias.errors import InputError
+from epibias.index.answering import logged_query
 from epibias.index.catalogue import DONE, GONE
 from epibias.index.reader import IndexReader
 from epibias.index.signals import moment
@@ -206,7 +207,8 @@ def _answers(
             if (one["source"] == name if kind == "source" else one["passage"] in passages)
         ]
         if used:
-            names = ("version", "topic", "tenant", "query_hash", "query")
+            names = ("version", "topic", "tenant", "query_hash")
             about = {name: line.body[name] for name in names}
+            about["query"] = logged_query(store, line)
             found.append({"line": line.number, "at": line.at, **about, "passages": used})
     return tuple(found)

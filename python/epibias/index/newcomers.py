@@ -5,8 +5,9 @@ scores that the pages of the trusted version get by the same rule. Where honest 
 trusted ones, that p-value is at most α with probability at most α, whatever the encoder and the
 corpus: the false-alarm rate is exact, not asymptotic.
 
-- *challenge*: how far a page of a source without authority rises above the best authoritative page
-  of a golden query, in similarity; the highest over the queries.
+- *challenge*: how far a page of a source without authority rises above the last page of a golden
+  query's trusted top-k, in similarity; the highest over the queries. Above the last, not the best:
+  who ranks second behind an excellent page is in the context all the same.
 - *polarization shift*: how far a page's PS lies towards the shortcut, in standard deviations of the
   trusted candidate pool of the golden query that it competes for most. Only where the topic's axis
   is valid.
@@ -108,12 +109,10 @@ class Challenges:
         self._axes = axes
         self._policy = trusted.policy
         self.pools = trusted.similar(query_embeddings, pool_size)
-        self._best = np.array(
-            [
-                trusted.best_similarity(query_embeddings[n : n + 1], query.topic)
-                for n, query in enumerate(queries)
-            ]
-        )
+        k = trusted.policy.selection.k
+        self._entry = np.array([_entry(pool, k) for pool in self.pools])
+        self._next_entry = np.array([_entry(pool, k + 1) for pool in self.pools])
+        self._top = [pool.rows[:k] for pool in self.pools]
         self._spread = self._pool_scores(trusted, self.pools)
 
     def score(self, reader: IndexReader, rows: Int64Array, *, own_pool: bool) -> PageScores:
@@ -148,7 +147,11 @@ class Challenges:
     def _score(self, reader: IndexReader, rows: Int64Array, *, own_pool: bool) -> PageScores:
         vectors = _rows_of(reader.files.vectors, rows)
         inverse = kernels.inverse_norms(vectors)
-        margins = (vectors @ self._embeddings.T) * inverse[:, None] - self._best
+        margins = (vectors @ self._embeddings.T) * inverse[:, None] - self._entry
+        if own_pool:  # without the page itself, the one behind it would be the last
+            for query, top in enumerate(self._top):
+                inside = np.isin(rows, top)
+                margins[inside, query] += self._entry[query] - self._next_entry[query]
         shifted = np.argmax(margins, axis=1)
         shift = self._shifts(vectors, rows, shifted, own_pool=own_pool)
         margins[self._has_authority(reader, rows)] = -np.inf
@@ -196,6 +199,11 @@ class Challenges:
                 if spread > 0:
                     shifts[place] = (float(others.mean()) - score) / spread
         return shifts
+
+
+def _entry(pool: Found, k: int) -> float:
+    """Similarity of the k-th page: what a page must exceed to be among the top k."""
+    return float(pool.similarities[k - 1]) if len(pool.rows) >= k else -1.0
 
 
 def _rows_of(vectors: Float32Array, rows: Int64Array) -> Float32Array:

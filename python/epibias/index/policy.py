@@ -14,6 +14,8 @@ from epibias import _validate
 from epibias.errors import InputError
 
 TIERS = (1, 2, 3)
+LOW_TIER = 2  # from which a page counts as of low tier
+UNMATCHED = ("open", "closed")
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class TopicRule:
         A query that has one of these, as whole words, belongs to the topic.
     follow, shortcut : tuple of str
         Pole statements ("follow the procedure", "take the shortcut") that span the topic's
-        polarization axis; empty: no test of it.
+        polarization axis, as many of each: the n-th of both mirror each other. Empty: no test of
+        it.
     """
 
     owner: str
@@ -95,15 +98,19 @@ class GateRule:
     false_alarm_rate : float
         Of the conformal tests of one new page, all together.
     burst_rate : float
-        Of the test for bursts, a golden query.
+        Of the tests for bursts of one topic, all together.
     burst_accounts : int
-        New accounts that must compete for one golden query before it can be a burst.
+        New accounts that must compete for a golden query, or for a topic's, to be a burst.
     burst_days : float
         How long an account counts as new.
     near_duplicate : float
         Cosine from which two pages of different accounts count as one text.
+    copied_page : float
+        Share of a page's runs of four words from which it counts as copied from one page that has
+        authority where it has none.
     min_validity : float
-        Leave-one-out validity that a topic's axis must have for its scores to count.
+        Validity that a topic's axis must have for its scores to count: the share of pairs of pole
+        statements that it ranks right without having seen them, less the share it ranks wrong.
     """
 
     false_alarm_rate: float = 0.05
@@ -111,6 +118,7 @@ class GateRule:
     burst_accounts: int = 2
     burst_days: float = 30.0
     near_duplicate: float = 0.95
+    copied_page: float = 0.3
     min_validity: float = 0.3
 
 
@@ -126,6 +134,9 @@ class Policy:
     gate : GateRule
     nearest_golden : float
         Cosine from which a query that no keyword placed takes the topic of the nearest golden one.
+    unmatched : {"open", "closed"}
+        What a query of no topic may be answered with: every page, or only those of sources that
+        have authority over some topic, and elevated ones.
     review_days : float
         After how many days a baseline that nobody reviewed again is reported.
     log_query_text : bool
@@ -151,6 +162,7 @@ class Policy:
     selection: SelectionRule = field(default_factory=SelectionRule)
     gate: GateRule = field(default_factory=GateRule)
     nearest_golden: float = 0.5
+    unmatched: str = "open"
     review_days: float = 180.0
     log_query_text: bool = False
 
@@ -171,9 +183,11 @@ class Policy:
             _validate.number(f"gate.{name}", getattr(gate, name), above=0, below=1)
         _validate.integer("gate.burst_accounts", gate.burst_accounts, low=1)
         _validate.number("gate.burst_days", gate.burst_days, above=0)
-        _validate.number("gate.near_duplicate", gate.near_duplicate, above=0, high=1)
+        for name in ("near_duplicate", "copied_page"):
+            _validate.number(f"gate.{name}", getattr(gate, name), above=0, high=1)
         _validate.number("gate.min_validity", gate.min_validity, low=-1, high=1)
         _validate.number("nearest_golden", self.nearest_golden, low=-1, high=1)
+        _validate.choice("unmatched", self.unmatched, UNMATCHED)
         _validate.number("review_days", self.review_days, above=0)
         _validate.flag("log_query_text", self.log_query_text)
 
@@ -189,6 +203,9 @@ class Policy:
         if bool(topic.follow) != bool(topic.shortcut):
             missing = "shortcut" if topic.follow else "follow"
             raise InputError(f"topics.{name}.{missing}", "statements of both poles", "none")
+        if len(topic.follow) != len(topic.shortcut):
+            expected = f"{len(topic.follow)} statements, one for each of follow"
+            raise InputError(f"topics.{name}.shortcut", expected, f"{len(topic.shortcut)}")
 
     def source(self, name: str | None) -> SourceRule:
         """Give the rule of a source.

@@ -15,7 +15,7 @@ from epibias.errors import InputError
 from epibias.index.policy import GateRule, Policy, SelectionRule, SourceRule, TopicRule
 
 Rule = TypeVar("Rule", SourceRule, TopicRule, SelectionRule, GateRule)
-_PLAIN = ("nearest_golden", "review_days", "log_query_text")
+_PLAIN = ("nearest_golden", "unmatched", "review_days", "log_query_text")
 _TABLES = ("sources", "topics", "selection", "gate")
 
 

@@ -97,9 +97,9 @@ class IndexReader:
         )
         self.all_tiers = self._tiers_now()
         self._elevated = self._rows_elevated(elevations)
-        self._eligible: dict[str, NDArray[np.bool_]] = {}
+        self._eligible: dict[str | None, NDArray[np.bool_]] = {}
         self._whole: CosineIndex | None = None
-        self._parts: dict[str | None, tuple[Int64Array, CosineIndex | None]] = {}
+        self._parts: dict[tuple[str | None, bool], tuple[Int64Array, CosineIndex | None]] = {}
 
     def similar(self, query_embeddings: Float32Array, n: int) -> list[Found]:
         """Find the `n` visible passages that are most similar to each query.
@@ -116,7 +116,7 @@ class IndexReader:
         """
         n = _validate.integer("n", n, low=1)
         found = []
-        for rows, similarities in self._search(None, query_embeddings, n):
+        for rows, similarities in self._search(query_embeddings, n, None, gated=False):
             scores = similarities.astype(np.float64)
             found.append(Found(rows, similarities, scores, len(rows) < n))
         return found
@@ -134,7 +134,7 @@ class IndexReader:
         query_embeddings : float32 [n_queries, dim]
         topics : sequence of str or None
             Topic of each query; only pages of its authoritative sources, and elevated ones, may
-            be selected. None: general search, any visible page may.
+            be selected. None: general search, as the policy's `unmatched` says.
         k : int, optional
             The policy's if absent.
 
@@ -153,24 +153,15 @@ class IndexReader:
                 found[number] = one
         return [one for one in found if one is not None]
 
-    def best_similarity(self, query_embedding: Float32Array, topic: str | None) -> float:
-        """Similarity of the nearest passage that may answer a topic; -1 where there is none.
-
-        Parameters
-        ----------
-        query_embedding : float32 [1, dim]
-        topic : str or None
-        """
-        ((_, similarities),) = self._search(topic, query_embedding, 1)
-        return float(similarities[0]) if len(similarities) else -1.0
-
     def eligible(self, topic: str | None) -> NDArray[np.bool_]:
         """Which passages may be selected for a topic, bool [n_passages]."""
-        if topic is None:
+        if topic is None and self.policy.unmatched == "open":
             return self.visible
         if topic not in self._eligible:
-            allowed = self.files.rows.rows_of_sources(self.policy.topic(topic).sources)
-            allowed[list(self._elevated.get(topic, {}))] = True
+            topics = [topic] if topic is not None else list(self.policy.topics)
+            sources = [name for one in topics for name in self.policy.topic(one).sources]
+            allowed = self.files.rows.rows_of_sources(sources)
+            allowed[[row for one in topics for row in self._elevated.get(one, {})]] = True
             self._eligible[topic] = allowed & self.visible
         return self._eligible[topic]
 
@@ -186,33 +177,47 @@ class IndexReader:
         return tiers
 
     def _select_topic(self, queries: Float32Array, topic: str | None, k: int) -> list[Found]:
+        """Select for queries of one topic; those that need more candidates are searched deeper."""
+        found: dict[int, Found] = {}
+        waiting, depth = list(range(len(queries))), max(20, 4 * k)
+        while waiting:
+            candidates = self._search(queries[waiting], depth, topic)
+            for query, (rows, similarities) in zip(waiting, candidates, strict=True):
+                chosen = self._chosen(rows, similarities, topic, k, whole=len(rows) < depth)
+                if chosen is not None:
+                    found[query] = chosen
+            waiting = [query for query in waiting if query not in found]
+            depth *= 4
+        return [found[query] for query in range(len(queries))]
+
+    def _chosen(
+        self,
+        rows: Int64Array,
+        similarities: Float32Array,
+        topic: str | None,
+        k: int,
+        *,
+        whole: bool,
+    ) -> Found | None:
+        """Select from candidates; None where one that was not looked at could belong to it."""
         rule = self.policy.selection
-        most = max(rule.tier_weights.values(), default=0.0)
-        found: list[Found] = []
-        for query in range(len(queries)):
-            depth = max(20, 4 * k)
-            while True:
-                ((rows, similarities),) = self._search(topic, queries[query : query + 1], depth)
-                tiers = self.tiers(rows, topic)
-                scores = authority_scores(similarities, tiers, rule)
-                codes = self.files.rows.source_codes[rows]
-                chosen = select_context(scores, tiers, codes, k, rule)
-                # No passage beyond these can reach a higher score than that.
-                beyond = float(similarities[-1]) + most if len(rows) == depth else -np.inf
-                if (len(chosen) == k and scores[chosen[-1]] > beyond) or len(rows) < depth:
-                    break
-                depth *= 4
-            short = len(chosen) < k
-            found.append(Found(rows[chosen], similarities[chosen], scores[chosen], short))
-        return found
+        tiers = self.tiers(rows, topic)
+        scores = authority_scores(similarities, tiers, rule)
+        chosen = select_context(scores, tiers, self.files.rows.source_codes[rows], k, rule)
+        if not whole:
+            beyond = float(similarities[-1]) + max(rule.tier_weights.values(), default=0.0)
+            if len(chosen) < k or scores[chosen[-1]] <= beyond:
+                return None
+        short = len(chosen) < k
+        return Found(rows[chosen], similarities[chosen], scores[chosen], short)
 
     def _search(
-        self, topic: str | None, queries: Float32Array, n: int
+        self, queries: Float32Array, n: int, topic: str | None, *, gated: bool = True
     ) -> list[tuple[Int64Array, Float32Array]]:
-        """Search the passages that may answer a topic; None: all visible ones."""
-        rows, part = self._part(topic)
+        """Search the passages that may answer a topic; not gated: all visible ones."""
+        rows, part = self._part(topic, gated=gated)
         if part is not None:
-            found = part.search(queries, n, allow_fewer=True)
+            found = part.search(np.ascontiguousarray(queries), n, allow_fewer=True)
             pairs = zip(found.indices, found.similarities, strict=True)
             return [(rows[indices], similarities) for indices, similarities in pairs]
         return [self._filtered(queries[i : i + 1], rows, n) for i in range(len(queries))]
@@ -232,9 +237,9 @@ class IndexReader:
                 return indices[keep], found.similarities[0][keep]
             depth *= 4
 
-    def _part(self, topic: str | None) -> tuple[Int64Array, CosineIndex | None]:
-        if topic not in self._parts:
-            rows = np.flatnonzero(self.eligible(topic))
+    def _part(self, topic: str | None, *, gated: bool) -> tuple[Int64Array, CosineIndex | None]:
+        if (topic, gated) not in self._parts:
+            rows = np.flatnonzero(self.eligible(topic) if gated else self.visible)
             vectors = self.files.vectors
             index: CosineIndex | None
             if len(rows) == len(vectors):
@@ -244,8 +249,8 @@ class IndexReader:
                 index = CosineIndex(np.ascontiguousarray(vectors[rows]), scan="float32")
             else:
                 index = None
-            self._parts[topic] = rows, index
-        return self._parts[topic]
+            self._parts[topic, gated] = rows, index
+        return self._parts[topic, gated]
 
     def _all(self) -> CosineIndex:
         if self._whole is None:

@@ -1,4 +1,4 @@
-"""What governance writes down beside versions: settings, elevations, held promotions, newcomers.
+"""What governance writes down beside versions: the policy, elevations, held promotions, newcomers.
 
 Owns those tables. Every change that a person makes is a line of the write log, in the same
 transaction.
@@ -11,16 +11,14 @@ import json
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
 
 from epibias.errors import InputError
+from epibias.index.bursts import Arrival
 from epibias.index.catalogue import Catalogue
 from epibias.index.gate_report import GateReport
 from epibias.index.reader import Elevation
 
 _SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) "
-    "WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS elevations (passage TEXT NOT NULL, content TEXT NOT NULL, "
     "topic TEXT NOT NULL, tier INTEGER NOT NULL, by TEXT NOT NULL, reason TEXT NOT NULL, "
     "time TEXT NOT NULL, PRIMARY KEY (passage, content, topic)) WITHOUT ROWID",
@@ -41,7 +39,7 @@ class Hold:
     ----------
     version : str
     report : GateReport
-    accepted : mapping of topic to owner
+    accepted : mapping of golden query to owner
     state : str
         "open", "accepted" or "rejected".
     """
@@ -53,8 +51,8 @@ class Hold:
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """Topics that nobody accepted yet."""
-        return tuple(topic for topic in self.report.topics if topic not in self.accepted)
+        """Golden queries with findings that nobody accepted yet."""
+        return tuple(query for query in self.report.queries if query not in self.accepted)
 
 
 class Records:
@@ -69,27 +67,28 @@ class Records:
         self._catalogue = catalogue
         catalogue.database.create(_SCHEMA)
 
-    def set_policy(self, content: bytes, *, by: str) -> None:
-        """Write down which policy holds from now on."""
+    def set_policy(self, content: bytes, *, by: str, key_id: str | None = None) -> None:
+        """Write down which policy holds from now on; and for a new store, what seals it."""
         digest = hashlib.sha256(content).hexdigest()
+        settings = {"policy": content.decode("utf-8"), "policy_sha256": digest}
+        if key_id is not None:
+            settings["key_id"] = key_id
         with self._catalogue.database.writing() as connection:
+            known = connection.execute("SELECT 1 FROM settings WHERE name = 'salt'").fetchone()
+            if known is None:
+                settings["salt"] = secrets.token_hex(16)
             connection.executemany(
-                "INSERT OR REPLACE INTO settings VALUES (?, ?)",
-                [("policy", content.decode("utf-8")), ("policy_sha256", digest)],
+                "INSERT OR REPLACE INTO settings VALUES (?, ?)", list(settings.items())
             )
-            connection.execute(
-                "INSERT OR IGNORE INTO settings VALUES ('salt', ?)", (secrets.token_hex(16),)
-            )
-            self._catalogue.log(connection, "policy", {"by": by, "sha256": digest})
+            touched = [("settings", (name,)) for name in settings]
+            self._catalogue.log(connection, "policy", {"by": by, "sha256": digest}, touched)
 
     def setting(self, name: str) -> str:
-        """Give a setting."""
-        with self._catalogue.database.reading() as connection:
-            query = "SELECT value FROM settings WHERE name = ?"
-            row = connection.execute(query, (name,)).fetchone()
-        if row is None:
+        """Give a setting that every store with a policy has."""
+        found = self._catalogue.setting(name)
+        if found is None:
             raise InputError("store", "a store with a policy", f"none ({name})")
-        return str(row[0])
+        return found
 
     def elevate(self, elevation: Elevation, *, by: str, reason: str) -> None:
         """Write down that an owner allowed a page, as it is, for a topic."""
@@ -107,16 +106,22 @@ class Records:
                 "INSERT OR REPLACE INTO elevations VALUES (?, ?, ?, ?, ?, ?, ?)", values
             )
             body = {**asdict(elevation), "by": by, "reason": reason}
-            self._catalogue.log(connection, "elevate", body)
+            key = (elevation.passage_id, elevation.content_sha256, elevation.topic)
+            self._catalogue.log(connection, "elevate", body, [("elevations", key)])
 
     def withdraw(self, passage_id: str, topic: str, *, by: str, reason: str) -> int:
         """Take a page's elevations for a topic back; their number."""
         with self._catalogue.database.writing() as connection:
-            query = "DELETE FROM elevations WHERE passage = ? AND topic = ?"
-            n = connection.execute(query, (passage_id, topic)).rowcount
+            which = "FROM elevations WHERE passage = ? AND topic = ?"
+            keys = connection.execute(
+                f"SELECT passage, content, topic {which}",
+                (passage_id, topic),
+            ).fetchall()
+            connection.execute(f"DELETE {which}", (passage_id, topic))
             body = {"passage_id": passage_id, "topic": topic, "by": by, "reason": reason}
-            self._catalogue.log(connection, "withdraw", {**body, "n": n})
-        return int(n)
+            touched = [("elevations", key) for key in keys]
+            self._catalogue.log(connection, "withdraw", {**body, "n": len(keys)}, touched)
+        return len(keys)
 
     def elevations(self) -> tuple[Elevation, ...]:
         """All elevated pages."""
@@ -133,7 +138,8 @@ class Records:
                 (report.version, report.to_json(), OPEN),
             )
             body = {"findings": len(report.findings), "kinds": kinds, "topics": report.topics}
-            self._catalogue.set_state(connection, report.version, "held", body)
+            touched = [("holds", (report.version,))]
+            self._catalogue.set_state(connection, report.version, "held", body, touched)
 
     def held(self, version: str) -> Hold:
         """Look a held promotion up."""
@@ -144,18 +150,18 @@ class Records:
             raise InputError("version", "one whose promotion is held", repr(version))
         return Hold(row[0], GateReport.from_json(row[1]), json.loads(row[2]), row[3])
 
-    def accept(self, hold: Hold, topics: Iterable[str], *, by: str, reason: str) -> Hold:
-        """Write down that an owner accepted a held promotion for topics."""
-        topics = tuple(topics)
-        accepted = {**hold.accepted, **dict.fromkeys(topics, by)}
-        state = ACCEPTED if set(hold.report.topics) <= set(accepted) else OPEN
+    def accept(self, hold: Hold, queries: Iterable[str], *, by: str, reason: str) -> Hold:
+        """Write down that an owner accepted a held promotion for golden queries."""
+        queries = tuple(queries)
+        accepted = {**hold.accepted, **dict.fromkeys(queries, by)}
+        state = ACCEPTED if set(hold.report.queries) <= set(accepted) else OPEN
         with self._catalogue.database.writing() as connection:
             connection.execute(
                 "UPDATE holds SET accepted = ?, state = ? WHERE version = ?",
                 (json.dumps(accepted), state, hold.version),
             )
-            body = {"version": hold.version, "topics": topics, "by": by, "reason": reason}
-            self._catalogue.log(connection, "accept", body)
+            body = {"version": hold.version, "queries": queries, "by": by, "reason": reason}
+            self._catalogue.log(connection, "accept", body, [("holds", (hold.version,))])
         return self.held(hold.version)
 
     def reject(self, hold: Hold, *, by: str, reason: str) -> None:
@@ -165,7 +171,8 @@ class Records:
                 "UPDATE holds SET state = ? WHERE version = ?", (REJECTED, hold.version)
             )
             body = {"by": by, "reason": reason}
-            self._catalogue.set_state(connection, hold.version, REJECTED, body)
+            touched = [("holds", (hold.version,))]
+            self._catalogue.set_state(connection, hold.version, REJECTED, body, touched)
 
     def note_newcomers(self, accounts: Mapping[str, Iterable[str]], version: str) -> None:
         """Write down whose pages came into the top-k of which golden query."""
@@ -173,12 +180,15 @@ class Records:
         rows = [(query, one, version, time) for query, some in accounts.items() for one in some]
         with self._catalogue.database.writing() as connection:
             connection.executemany("INSERT OR IGNORE INTO newcomers VALUES (?, ?, ?, ?)", rows)
+            touched = [("newcomers", row[:3]) for row in rows]
+            body = {"version": version, "n": len(rows)}
+            self._catalogue.log(connection, "newcomers", body, touched)
 
-    def recent_newcomers(self, query: str, days: float) -> frozenset[str]:
-        """Accounts whose pages came into a golden query's top-k lately."""
-        since = datetime.fromisoformat(self._catalogue.now()) - timedelta(days=days)
+    def arrivals(self) -> tuple[Arrival, ...]:
+        """Give all accounts whose pages came into a golden query's top-k, at any check."""
         with self._catalogue.database.reading() as connection:
             rows = connection.execute(
-                "SELECT account, time FROM newcomers WHERE query = ?", (query,)
+                "SELECT query, account, time, EXISTS (SELECT 1 FROM promotions WHERE "
+                "promotions.version = newcomers.version AND state = 'done') FROM newcomers"
             ).fetchall()
-        return frozenset(row[0] for row in rows if datetime.fromisoformat(row[1]) >= since)
+        return tuple(Arrival(query, one, time, bool(done)) for query, one, time, done in rows)

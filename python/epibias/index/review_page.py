@@ -14,13 +14,21 @@ from typing import TYPE_CHECKING, Any
 from epibias import _files
 from epibias._validate import extra
 from epibias.index.gate_report import ReviewEntry
+from epibias.index.report_view import report_for
 
 if TYPE_CHECKING:
     from epibias.index.reader import IndexReader
     from epibias.index.store import IndexStore
 
 
-def write_review_page(store: IndexStore, version: str, path: Path | str) -> None:
+def write_review_page(
+    store: IndexStore,
+    version: str,
+    path: Path | str,
+    *,
+    tenant: str | None = None,
+    everything: bool = False,
+) -> None:
     """Write the page of a held promotion.
 
     Parameters
@@ -30,6 +38,10 @@ def write_review_page(store: IndexStore, version: str, path: Path | str) -> None
         Held, accepted or rejected; its files must be there.
     path : path
         Where to; whole or not at all, mode 0600.
+    tenant : str, optional
+        Whose pages the reviewer may see, beside everybody's.
+    everything : bool
+        All tenants' pages: for those who govern.
 
     Raises
     ------
@@ -40,7 +52,8 @@ def write_review_page(store: IndexStore, version: str, path: Path | str) -> None
     """
     jinja2 = extra("epibias index review --html", "jinja2", "report")
     hold = store.held(version)
-    staged = store.read_version(hold.version, everything=True)
+    report = report_for(store, hold.report, tenant=tenant, everything=everything)
+    staged = store.read_version(hold.version, tenant=tenant, everything=everything)
     policy = store.policy
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -51,17 +64,16 @@ def write_review_page(store: IndexStore, version: str, path: Path | str) -> None
     )
     css = (folder / "experiment" / "report.css").read_text(encoding="utf-8")
     queries = {query.id: query for query in store.golden.queries()}
-    concerned = [one.query for one in hold.report.findings]
-    concerned += [one.query for one in hold.report.review]
+    concerned = [one.query for one in report.findings] + [one.query for one in report.review]
     page = template.render(
         css=css,
         hold=hold,
-        report=hold.report,
-        owners={topic: policy.topic(topic).owner for topic in hold.report.topics},
+        report=report,
+        owners={one.query: policy.topic(one.topic).owner for one in report.findings},
         queries=[queries[name] for name in dict.fromkeys(concerned) if name in queries],
-        drifts={one.query: one for one in hold.report.drifts},
-        entries=hold.report.review,
-        texts=_texts(staged, hold.report.review, hold.report.findings),
+        drifts={one.query: one for one in report.drifts},
+        entries=report.review,
+        texts=_texts(staged, report.review, report.findings),
         number=_number,
     )
     _files.write_text(path, page + "\n")
@@ -75,7 +87,8 @@ def _texts(
     names += [one.passage for one in entries if one.change == "came" and one.passage]
     wanted = list(dict.fromkeys(names))
     rows = staged.files.rows.find(wanted)
-    return staged.files.rows.read(rows[rows >= 0])
+    rows = rows[rows >= 0]
+    return staged.files.rows.read(rows[staged.visible[rows]])
 
 
 def _number(value: float | None) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from epibias._validate import Int64Array
 from epibias.corpus import Passage
+from epibias.index.coded_column import CodedColumn
 
 ROWS_PER_GROUP = 4096  # what is read to show one text
 _TEXT_COLUMNS = (
@@ -81,6 +82,21 @@ class Row:
             "tenant": self.tenant,
             "extra": json.dumps(dict(one.extra), sort_keys=True, ensure_ascii=False),
         }
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Row:
+        """Make a row of the columns that `values` gave."""
+        passage = Passage(
+            values["passage_id"],
+            values["text"],
+            values["title"] or "",
+            values["source"],
+            values["tier"],
+            values["author"],
+            values["time"],
+            json.loads(values["extra"]),
+        )
+        return cls(passage, values["lineage"], values["account"], values["tenant"])
 
 
 def _content_hash(values: dict[str, Any]) -> str:
@@ -179,40 +195,46 @@ def changed_passages(path: Path) -> list[str]:
     return changed
 
 
-def _groups(path: Path) -> Iterator[Any]:
+def _groups(opened: Any) -> Iterator[Any]:  # noqa: ANN401  what pyarrow reads
     import pyarrow.parquet
 
-    with pyarrow.parquet.ParquetFile(path) as file:
+    with pyarrow.parquet.ParquetFile(opened) as file:
         for group in range(file.num_row_groups):
             yield file.read_row_group(group)
 
 
 class VersionRows:
-    """The rows of one version, read from its Parquet file.
+    """The rows of one version, read from its Parquet file, or from memory where it is sealed.
 
     Attributes
     ----------
     tiers : int8 [n_passages]
-    source_names, tenant_names, account_names : tuple of str
-    source_codes, tenant_codes, account_codes : int32 [n_passages]
+    source_names : tuple of str
+    source_codes : int32 [n_passages]
         Position in the names; -1 where there is none.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, memory: Any = None) -> None:  # noqa: ANN401  a buffer
         import pyarrow.parquet
 
-        self._path = path
+        self._path, self._memory = path, memory
         columns = ["passage_id", "lineage", "source", "tier", "account", "tenant", "time"]
         table = pyarrow.parquet.read_table(
-            path, columns=columns, read_dictionary=["source", "account", "tenant"]
+            self._opened(), columns=columns, read_dictionary=["source", "account", "tenant"]
         )
         self._ids = table.column("passage_id").combine_chunks()
         self._lineages = table.column("lineage").combine_chunks()
         self._times = table.column("time")
         self.tiers: NDArray[np.int8] = table.column("tier").to_numpy()
-        self.source_names, self.source_codes = _coded(table.column("source"))
-        self.account_names, self.account_codes = _coded(table.column("account"))
-        self.tenant_names, self.tenant_codes = _coded(table.column("tenant"))
+        self._sources, self._accounts, self._tenants = (
+            _coded(table.column(name)) for name in ("source", "account", "tenant")
+        )
+        self.source_names, self.source_codes = self._sources.names, self._sources.codes
+
+    def _opened(self) -> Any:  # noqa: ANN401  what pyarrow reads
+        import pyarrow
+
+        return self._path if self._memory is None else pyarrow.BufferReader(self._memory)
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -253,26 +275,28 @@ class VersionRows:
 
     def source(self, row: int) -> str | None:
         """Source of one passage."""
-        return _named(self.source_names, self.source_codes, row)
+        return self._sources.at(row)
 
     def account(self, row: int) -> str | None:
         """Account that wrote one passage."""
-        return _named(self.account_names, self.account_codes, row)
+        return self._accounts.at(row)
+
+    def tenant(self, row: int) -> str | None:
+        """Who alone may read one passage; None: everybody."""
+        return self._tenants.at(row)
 
     def rows_of_sources(self, names: Sequence[str]) -> NDArray[np.bool_]:
         """Which passages are of one of some sources, bool [n_passages]."""
-        return _is_one_of(self.source_names, self.source_codes, names)
+        return self._sources.is_one_of(names)
 
     def rows_of_accounts(self, names: Sequence[str]) -> NDArray[np.bool_]:
         """Which passages were written by one of some accounts, bool [n_passages]."""
-        return _is_one_of(self.account_names, self.account_codes, names)
+        return self._accounts.is_one_of(names)
 
     def visible_to(self, tenant: str | None) -> NDArray[np.bool_]:
         """Which passages a tenant may read: everybody's, and the tenant's own."""
-        mask = self.tenant_codes < 0
-        if tenant is not None:
-            mask |= _is_one_of(self.tenant_names, self.tenant_codes, [tenant])
-        return mask
+        mask: NDArray[np.bool_] = self._tenants.codes < 0
+        return mask if tenant is None else mask | self._tenants.is_one_of([tenant])
 
     def read(self, rows: Sequence[int] | Int64Array) -> list[Row]:
         """Read some rows whole, texts and all, in the order asked for."""
@@ -280,44 +304,32 @@ class VersionRows:
 
         wanted = np.asarray(rows, np.int64)
         found: dict[int, Row] = {}
-        with pyarrow.parquet.ParquetFile(self._path) as file:
+        with pyarrow.parquet.ParquetFile(self._opened()) as file:
             for group in np.unique(wanted // ROWS_PER_GROUP).tolist():
                 table = file.read_row_group(group)
                 inside = np.unique(wanted[wanted // ROWS_PER_GROUP == group])
                 part = table.take(inside - group * ROWS_PER_GROUP)
-                found.update(zip(inside.tolist(), map(_row, part.to_pylist()), strict=True))
+                found.update(
+                    zip(inside.tolist(), map(Row.from_values, part.to_pylist()), strict=True)
+                )
         return [found[int(row)] for row in wanted]
 
     def content_hashes(self) -> Any:  # noqa: ANN401  an Arrow column
         """Give the hash of every row, in order."""
         import pyarrow.parquet
 
-        return pyarrow.parquet.read_table(self._path, columns=["content_sha256"]).column(0)
+        return pyarrow.parquet.read_table(self._opened(), columns=["content_sha256"]).column(0)
 
     def groups(self) -> Iterator[Any]:
         """Yield one group of rows after the other, as Arrow tables for `RowWriter.copy`."""
-        yield from _groups(self._path)
-
-
-def _row(values: dict[str, Any]) -> Row:
-    passage = Passage(
-        values["passage_id"],
-        values["text"],
-        values["title"] or "",
-        values["source"],
-        values["tier"],
-        values["author"],
-        values["time"],
-        json.loads(values["extra"]),
-    )
-    return Row(passage, values["lineage"], values["account"], values["tenant"])
+        yield from _groups(self._opened())
 
 
 def _taken(column: Any, rows: Int64Array) -> list[str]:  # noqa: ANN401
     return [str(value) for value in column.take(np.asarray(rows, np.int64)).to_pylist()]
 
 
-def _coded(column: Any) -> tuple[tuple[str, ...], NDArray[np.int32]]:  # noqa: ANN401
+def _coded(column: Any) -> CodedColumn:  # noqa: ANN401  an Arrow column
     import pyarrow
 
     if not pyarrow.types.is_dictionary(column.type):
@@ -326,18 +338,6 @@ def _coded(column: Any) -> tuple[tuple[str, ...], NDArray[np.int32]]:  # noqa: A
     if isinstance(whole, pyarrow.ChunkedArray):
         whole = pyarrow.concat_arrays(whole.chunks) if whole.num_chunks else whole
     if len(whole) == 0:
-        return (), np.empty(0, np.int32)
+        return CodedColumn((), np.empty(0, np.int32))
     codes = whole.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
-    return tuple(map(str, whole.dictionary.to_pylist())), codes
-
-
-def _named(names: tuple[str, ...], codes: NDArray[np.int32], row: int) -> str | None:
-    code = int(codes[row])
-    return None if code < 0 else names[code]
-
-
-def _is_one_of(
-    names: tuple[str, ...], codes: NDArray[np.int32], wanted: Sequence[str]
-) -> NDArray[np.bool_]:
-    numbers = [number for number, name in enumerate(names) if name in set(wanted)]
-    return np.isin(codes, numbers)
+    return CodedColumn(tuple(map(str, whole.dictionary.to_pylist())), codes)

@@ -1,19 +1,14 @@
-"""What else about new pages is a reason to look: bursts, copies across accounts, copied questions.
-
-Owns the three rules and nothing about who decides. Each takes plain values, so each can be tested
-by itself.
-"""
+"""Words, runs of words and moments: the plain values that the gate's rules are made of."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 
 WORD = re.compile(r"[^\W_]+")
-SHINGLE = 4  # words in a row
-SHARE_COPIED = 0.8  # of a question's shingles, from which it counts as copied
+SHINGLE = 4  # words in a row: a run
+SHARE_COPIED = 0.8  # of a question's runs, from which it counts as copied
 
 
 def words(text: str) -> list[str]:
@@ -27,43 +22,18 @@ def words(text: str) -> list[str]:
     return WORD.findall(text.casefold())
 
 
-def copied_share(question: str, text: str) -> float:
-    """Give the share of a question's runs of four words that a text repeats.
+def copied_share(text: str, other: str) -> float:
+    """Give the share of a text's runs of four words that another text has, too.
 
     Examples
     --------
     >>> copied_share("Who signs a refund above the limit?", "FAQ: who signs a refund above it?")
     0.5
     """
-    asked = words(question)
-    size = min(SHINGLE, len(asked))
-    runs = _runs(asked, size)
-    return len(runs & _runs(words(text), size)) / len(runs) if runs else 0.0
-
-
-def burst_p(n_accounts: int, n_before: int, span_days: float, window_days: float) -> float:
-    """Give the chance of so many new accounts in a window, at the rate of the past.
-
-    Poisson, with a rate of `n_before + 1` in the span: what was there, and one to spare.
-
-    Parameters
-    ----------
-    n_accounts : int
-        Accounts whose pages are new among the top-k of a golden query, within the window.
-    n_before : int
-        Pages without authority among its top-k in the trusted version.
-    span_days : float
-        Over which those came.
-    window_days : float
-
-    Examples
-    --------
-    >>> round(burst_p(3, 2, 270, 30), 4)
-    0.0048
-    """
-    rate = (n_before + 1) * window_days / max(span_days, window_days)
-    below = sum(math.exp(-rate) * rate**n / math.factorial(n) for n in range(n_accounts))
-    return max(0.0, 1.0 - below)
+    found = words(text)
+    size = min(SHINGLE, len(found))
+    runs = _runs(found, size)
+    return len(runs & _runs(words(other), size)) / len(runs) if runs else 0.0
 
 
 def span_in_days(times: Iterable[str | None], now: str) -> float | None:

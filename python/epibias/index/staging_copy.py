@@ -15,6 +15,7 @@ from pathlib import Path
 
 from epibias import _files
 from epibias.errors import InputError
+from epibias.index.catalogue import GONE
 from epibias.index.pointer import CURRENT
 from epibias.index.store import IndexStore
 
@@ -55,12 +56,14 @@ def copy_store(store: IndexStore, folder: Path) -> IndexStore:
             _copy_database(source / name, folder / name)
         _copy_version(source / "versions" / pointer.version, folder / "versions" / pointer.version)
         _files.write_bytes(folder / CURRENT, (source / CURRENT).read_bytes())
-    copy = IndexStore(folder, store.encoder)
+    sealer = store.versions.sealer
+    copy = IndexStore(folder, store.encoder, key=None if sealer is None else sealer.key)
     # The versions that were not copied are not there: the copy's catalogue must say so.
     with copy.catalogue.database.writing() as connection:
-        connection.execute(
-            "UPDATE versions SET state = 'retired' WHERE id != ?", (pointer.version,)
-        )
+        for version in copy.catalogue.versions():
+            if version.id != pointer.version and version.state not in GONE:
+                body = {"reason": "not copied"}
+                copy.catalogue.set_state(connection, version.id, "retired", body)
     return copy
 
 

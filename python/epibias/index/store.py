@@ -20,20 +20,19 @@ from epibias.corpus.passages import encoded_text
 from epibias.data_sets import GoldenQuery
 from epibias.encoder import Encoder
 from epibias.errors import InputError
-from epibias.index import answering, axes, gate, lifecycle
+from epibias.index import answering, axes, decisions, gate, lifecycle
 from epibias.index.answers import Answer, Outcome
 from epibias.index.audit import AuditLog
 from epibias.index.catalogue import Promotion, Version, utc_now
 from epibias.index.changes import Addition
 from epibias.index.database import Database
-from epibias.index.drift import golden_answers
 from epibias.index.gate_report import GateReport
 from epibias.index.golden import GoldenQueries
 from epibias.index.pointer import Pointer
 from epibias.index.policy import Policy
 from epibias.index.policy_file import parse_policy
 from epibias.index.reader import Elevation, IndexReader
-from epibias.index.records import ACCEPTED, OPEN, Hold, Records
+from epibias.index.records import Hold, Records
 from epibias.index.version_files import VersionFiles
 from epibias.index.versions import VersionStore
 
@@ -50,11 +49,13 @@ class IndexStore:
         Needed to stage texts, to search for texts, and once for every golden query.
     clock : callable
         Gives the time with its zone.
+    key : bytes, optional
+        Of a sealed store; without it `EPIBIAS_INDEX_KEY` or `EPIBIAS_INDEX_KEY_FILE` is asked.
 
     Raises
     ------
     InputError
-        No store there, or one that cannot be read.
+        No store there, one that cannot be read, or a sealed one without its key.
     """
 
     def __init__(
@@ -63,13 +64,14 @@ class IndexStore:
         encoder: Encoder | None = None,
         *,
         clock: Callable[[], datetime] = utc_now,
+        key: bytes | None = None,
         _create: bool = False,
     ) -> None:
         self._encoder = encoder
-        self.versions = VersionStore(folder, create=_create, clock=clock)
+        self.versions = VersionStore(folder, create=_create, clock=clock, key=key)
         self.catalogue = self.versions.catalogue
         self.records = Records(self.catalogue)
-        self.golden = GoldenQueries(self.catalogue)
+        self.golden = GoldenQueries(self.catalogue, self.versions.sealer)
         self.retrievals = AuditLog(Database(Path(folder) / "retrievals.sqlite"), "retrievals")
         self._files: VersionFiles | None = None
         self._readers: dict[tuple[Any, ...], IndexReader] = {}
@@ -85,13 +87,19 @@ class IndexStore:
         *,
         by: str,
         clock: Callable[[], datetime] = utc_now,
+        key: bytes | None = None,
     ) -> IndexStore:
-        """Make a store with a policy (the bytes of its TOML file); one that is there is refused."""
+        """Make a store with a policy (the bytes of its TOML file); one that is there is refused.
+
+        With a key (32 bytes, as `sealing.new_key` draws them) all that it holds is sealed.
+        """
         parse_policy(policy)
         if (Path(folder) / "catalogue.sqlite").exists():
             raise InputError("store", "a folder without a store", repr(str(folder)))
-        store = cls(folder, encoder, clock=clock, _create=True)
-        store.records.set_policy(policy, by=_validate.text("by", by))
+        store = cls(folder, encoder, clock=clock, key=key, _create=True)
+        sealer = store.versions.sealer
+        key_id = None if sealer is None else sealer.key_id
+        store.records.set_policy(policy, by=_validate.text("by", by), key_id=key_id)
         return store
 
     @property
@@ -168,73 +176,63 @@ class IndexStore:
             found = self.catalogue.version(version)
             if found.state != "staged":
                 raise InputError("version", "a staged version", f"{found.id}, {found.state}")
-            self._check_parent(found)
+            self.check_parent(found)
             report, newcomers = self._check(found.id)
             if newcomers:
                 self.records.note_newcomers(newcomers, found.id)
             if report is not None and report.fired:
                 self.records.hold(report)
                 return Outcome(None, report)
-            return Outcome(self._move(found, "promote", by, reason), report)
+            return Outcome(self.move(found, "promote", by, reason), report)
 
     def held(self, version: str) -> Hold:
         """Give a held promotion, with its review list."""
         return self.records.held(self.catalogue.version(version).id)
 
-    def accept(self, version: str, *, by: str, reason: str) -> Hold:
-        """Accept a held promotion for the topics that `by` owns; the last one promotes it.
+    def accept(
+        self, version: str, *, by: str, reason: str, queries: Sequence[str] | None = None
+    ) -> Hold:
+        """Accept a held promotion for golden queries that `by` owns; the last one promotes it.
 
-        The baselines of those topics' queries then become what the new version answers.
+        Their baselines then become what the new version answers; other queries keep theirs.
+
+        Parameters
+        ----------
+        version : str
+        by, reason : str
+        queries : sequence of str, optional
+            Ids of queries with findings; all that `by` owns if absent.
         """
-        with self.versions.lock():
-            self.versions.recover()
-            hold = self.held(version)
-            if hold.state not in (OPEN, ACCEPTED):
-                raise InputError("version", "a held version", f"{hold.version}, {hold.state}")
-            policy = self.policy
-            own = [topic for topic in hold.report.topics if policy.topic(topic).owner == by]
-            if not own:
-                owners = sorted({policy.topic(topic).owner for topic in hold.report.topics})
-                raise InputError("by", f"an owner: {', '.join(owners)}", repr(by))
-            found = self.catalogue.version(hold.version)
-            self._check_parent(found)
-            hold = self.records.accept(hold, own, by=by, reason=reason)
-            if not hold.waiting:
-                self._move_baselines(hold, policy, reason)
-                self._move(found, "promote", by, reason)
-            return hold
+        return decisions.accept(self, version, by=by, reason=reason, queries=queries)
 
     def reject(self, version: str, *, by: str, reason: str) -> None:
         """Reject a held promotion; the owner of any topic concerned may."""
-        with self.versions.lock():
-            hold = self.held(version)
-            if hold.state != OPEN:
-                raise InputError("version", "a held version", f"{hold.version}, {hold.state}")
-            owners = {self.policy.topic(topic).owner for topic in hold.report.topics}
-            if by not in owners:
-                raise InputError("by", f"an owner: {', '.join(sorted(owners))}", repr(by))
-            self.records.reject(hold, by=by, reason=_validate.text("reason", reason))
+        decisions.reject(self, version, by=by, reason=reason)
 
     def rollback(self, version: str | None = None, *, by: str, reason: str) -> Promotion:
         """Make a version current again that was so before; the one before this if none is named."""
         with self.versions.lock():
             self.versions.recover()
-            return self._move(lifecycle.rollback_target(self, version), "rollback", by, reason)
+            return self.move(lifecycle.rollback_target(self, version), "rollback", by, reason)
 
-    def review_baselines(self, topic: str, *, by: str, reason: str) -> int:
-        """Take what the current version answers as the reviewed answers of a topic's queries."""
-        with self.versions.lock():
-            reader = self.reader(everything=True)
-            queries = [query for query in self.golden.queries() if query.topic == topic]
-            answers = golden_answers(reader, queries, self.golden_embeddings(queries))
-            self.golden.set_baselines(
-                {one.query.id: (one.selected_lineages, one.raw_lineages) for one in answers},
-                reader.files.id,
-                self.policy,
-                by=by,
-                reason=reason,
-            )
-            return len(answers)
+    def review_baselines(
+        self, topic: str, *, by: str, reason: str, queries: Sequence[str] | None = None
+    ) -> int:
+        """Take what the current version answers as the reviewed answers of a topic's queries.
+
+        Parameters
+        ----------
+        topic : str
+        by, reason : str
+        queries : sequence of str, optional
+            Ids of queries of the topic; all if absent.
+
+        Returns
+        -------
+        int
+            How many baselines moved.
+        """
+        return decisions.review_baselines(self, topic, by=by, reason=reason, queries=queries)
 
     def elevate(self, passage: str, topic: str, *, tier: int = 2, by: str, reason: str) -> None:
         """Let a page of the current version, as it is, answer a topic; for the topic's owner."""
@@ -348,13 +346,13 @@ class IndexStore:
             query_embeddings=self.golden_embeddings(queries),
             baselines=self.golden.baselines(),
             axes=valid,
-            earlier=lambda query: self.records.recent_newcomers(query, policy.gate.burst_days),
             now=self.catalogue.now(),
+            arrivals=self.records.arrivals(),
             notes=notes,
         )
         return gate.run_gate(trusted, staged, inputs)
 
-    def _check_parent(self, version: Version) -> None:
+    def check_parent(self, version: Version) -> None:
         """Refuse to lose what was promoted since a version was staged."""
         pointer = self.versions.current()
         current = None if pointer is None else pointer.version
@@ -362,17 +360,9 @@ class IndexStore:
             found = f"{version.id}, made from {version.parent}"
             raise InputError("version", f"one made from the current {current}; stage again", found)
 
-    def _move(self, version: Version, kind: str, by: str, reason: str) -> Promotion:
+    def move(self, version: Version, kind: str, by: str, reason: str) -> Promotion:
+        """Move the pointer, and rotate logs that have become long; the lock must be held."""
         promotion = self.versions.move_pointer(version, kind, by=by, reason=reason)
         self.retrievals.rotate()
         self.catalogue.writes.rotate()
         return promotion
-
-    def _move_baselines(self, hold: Hold, policy: Policy, reason: str) -> None:
-        """Take a held version's answers as reviewed, topic by topic, in their owners' names."""
-        staged = self._reader(self.versions.open(hold.version), everything=True)
-        for topic, owner in hold.accepted.items():
-            queries = [query for query in self.golden.queries() if query.topic == topic]
-            answers = golden_answers(staged, queries, self.golden_embeddings(queries))
-            reviewed = {one.query.id: (one.selected_lineages, one.raw_lineages) for one in answers}
-            self.golden.set_baselines(reviewed, hold.version, policy, by=owner, reason=reason)

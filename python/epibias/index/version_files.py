@@ -1,7 +1,8 @@
 """One index version on disk: an immutable folder of three files, each with its hash.
 
 Owns `vectors.npy` (float32, mapped where it lies), `rows.parquet` (what `rows` reads) and
-`manifest.json` (sizes and SHA-256 of both, the encoder, the parent version). A version is written
+`manifest.json` (sizes and SHA-256 of both, the encoder, the parent version). In a sealed store both
+are sealed, their names end in `.sealed`, and they are opened into memory. A version is written
 under a temporary name, synced and renamed, so a folder under its own name is a whole one; it is
 checked again whenever it is opened. Needs pyarrow (extra ``index``).
 """
@@ -10,12 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,11 +25,12 @@ from epibias import _files, _validate
 from epibias._validate import Float32Array
 from epibias.errors import InputError
 from epibias.index import rows as row_columns
+from epibias.index.hashed_file import BYTES_AT_ONCE, SEALED, HashedFile
 from epibias.index.rows import Row, VersionRows
+from epibias.index.sealing import Sealer
 
 LAYOUT = 1
 VECTORS, ROWS, MANIFEST = "vectors.npy", "rows.parquet", "manifest.json"
-BYTES_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Manifest:
         Name to `bytes` and `sha256`.
     tombstones : tuple of mapping
         Sources that were deleted: what must never come back by a rollback.
+    key_id : str or None
+        Of the key that the files are sealed with.
     """
 
     ordinal: int
@@ -64,6 +69,7 @@ class Manifest:
     content_sha256: str = ""
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     tombstones: tuple[Mapping[str, Any], ...] = ()
+    key_id: str | None = None
     layout: int = LAYOUT
 
     def to_bytes(self) -> bytes:
@@ -95,7 +101,10 @@ def version_id(ordinal: int, manifest_sha256: str) -> str:
 
 
 def write_version(
-    versions: Path, manifest: Manifest, batches: Iterable[tuple[Any, Float32Array]]
+    versions: Path,
+    manifest: Manifest,
+    batches: Iterable[tuple[Any, Float32Array]],
+    sealer: Sealer | None = None,
 ) -> tuple[str, str, Manifest]:
     """Write a version whole, or not at all.
 
@@ -107,6 +116,8 @@ def write_version(
         With the number of passages that will come; content and files are filled in.
     batches : iterable of (list of Row or Arrow table, float32 [n, dim])
         The passages in order, some thousand at a time; a table is copied from another version.
+    sealer : Sealer, optional
+        Seals both large files.
 
     Returns
     -------
@@ -123,8 +134,9 @@ def write_version(
     _files.make_folder(temporary)
     try:
         with _files.disk_errors(temporary):
-            content, files = _write_parts(temporary, manifest, batches)
-            done = Manifest(**{**vars(manifest), "content_sha256": content, "files": files})
+            content, files = _write_parts(temporary, manifest, batches, sealer)
+            key_id = None if sealer is None else sealer.key_id
+            done = replace(manifest, content_sha256=content, files=files, key_id=key_id)
             digest = hashlib.sha256(done.to_bytes()).hexdigest()
             _files.write_bytes(temporary / MANIFEST, done.to_bytes())
             name = version_id(manifest.ordinal, digest)
@@ -138,14 +150,17 @@ def write_version(
 
 
 def _write_parts(
-    folder: Path, manifest: Manifest, batches: Iterable[tuple[Any, Float32Array]]
+    folder: Path,
+    manifest: Manifest,
+    batches: Iterable[tuple[Any, Float32Array]],
+    sealer: Sealer | None,
 ) -> tuple[str, dict[str, dict[str, Any]]]:
     content = hashlib.sha256()
     shape = (manifest.n_passages, manifest.dim)
     n_written = 0
     with (
-        _HashedFile(folder / VECTORS) as vector_file,
-        _HashedFile(folder / ROWS) as row_file,
+        HashedFile(folder, VECTORS, sealer) as vector_file,
+        HashedFile(folder, ROWS, sealer) as row_file,
         row_columns.writer(row_file) as row_writer,
     ):
         header = {"descr": "<f4", "fortran_order": False, "shape": shape}
@@ -159,8 +174,8 @@ def _write_parts(
             n_written += len(rows)
     _validate.same_length("passages", n_written, "announced", manifest.n_passages)
     files = {
-        name: {"bytes": file.n_bytes, "sha256": file.digest.hexdigest()}
-        for name, file in ((VECTORS, vector_file), (ROWS, row_file))
+        file.path.name: {"bytes": file.n_stored, "sha256": file.digest.hexdigest()}
+        for file in (vector_file, row_file)
     }
     return content.hexdigest(), files
 
@@ -198,7 +213,12 @@ class VersionFiles:
 
 
 def open_version(
-    versions: Path, name: str, manifest_sha256: str, *, hashes: bool = True
+    versions: Path,
+    name: str,
+    manifest_sha256: str,
+    *,
+    hashes: bool = True,
+    sealer: Sealer | None = None,
 ) -> VersionFiles:
     """Open a version, and refuse one that is not what was written.
 
@@ -212,17 +232,23 @@ def open_version(
     hashes : bool
         Read and hash both large files. Without it only their sizes are checked (a map of a file
         that was cut off would kill the process).
+    sealer : Sealer, optional
+        Of the store that is sealed; a sealed file is opened into memory.
 
     Raises
     ------
     InputError
-        Names the file, and for a changed passage its id.
+        Names the file; which passage was changed, `changed_passages` of `rows` says.
     """
     _validate.extra("epibias.index", "pyarrow", "index")
     manifest = read_manifest(versions, name, manifest_sha256)
     folder = versions / name
-    for file_name in (VECTORS, ROWS):
-        about = manifest.files[file_name]
+    key_id = None if sealer is None else sealer.key_id
+    if manifest.key_id != key_id:
+        expected = f"files sealed with the key {key_id}" if key_id else "files that are not sealed"
+        found = f"the key {manifest.key_id}" if manifest.key_id else "files that are not sealed"
+        raise InputError("version", expected, found, str(folder))
+    for file_name, about in manifest.files.items():
         path = folder / file_name
         try:
             size = path.stat().st_size
@@ -232,13 +258,30 @@ def open_version(
         if size != about["bytes"]:
             raise InputError(file_name, f"{about['bytes']} bytes", f"{size} bytes", str(path))
         if hashes and (found := _sha256_of(path)) != about["sha256"]:
-            _refuse_changed(file_name, path, manifest, found)
-    vectors = np.load(folder / VECTORS, mmap_mode="r", allow_pickle=False)
+            expected = f"SHA-256 {about['sha256'][:12]}…, as the manifest has it"
+            raise InputError(file_name, expected, f"{found[:12]}…: it was changed", str(path))
+    if sealer is None:
+        vectors = np.load(folder / VECTORS, mmap_mode="r", allow_pickle=False)
+        rows = VersionRows(folder / ROWS)
+    else:
+        vectors = _array_in(sealer.open_file(folder / (VECTORS + SEALED), VECTORS))
+        path = folder / (ROWS + SEALED)
+        rows = VersionRows(path, memoryview(sealer.open_file(path, ROWS)))
     shape = (manifest.n_passages, manifest.dim)
     if vectors.shape != shape or vectors.dtype != np.float32:
         found = f"{vectors.dtype} {vectors.shape}"
-        raise InputError(VECTORS, f"float32 {shape}", found, str(folder / VECTORS))
-    return VersionFiles(name, manifest_sha256, manifest, vectors, VersionRows(folder / ROWS))
+        raise InputError(VECTORS, f"float32 {shape}", found, str(folder))
+    return VersionFiles(name, manifest_sha256, manifest, vectors, rows)
+
+
+def _array_in(memory: mmap.mmap) -> Float32Array:
+    """Take the array of an NPY file that lies in memory, without a copy, read-only."""
+    memory.seek(0)
+    np.lib.format.read_magic(memory)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(memory)
+    array = np.frombuffer(memory, dtype, int(np.prod(shape)), memory.tell()).reshape(shape)
+    array.flags.writeable = False
+    return array
 
 
 def read_manifest(versions: Path, name: str, manifest_sha256: str) -> Manifest:
@@ -270,16 +313,6 @@ def destroy_version(versions: Path, name: str) -> None:
         _files.sync_folder(versions)
 
 
-def _refuse_changed(file_name: str, path: Path, manifest: Manifest, found: str) -> None:
-    where = str(path)
-    if file_name == ROWS:
-        changed = row_columns.changed_passages(path)
-        if changed:
-            where = f"{path}, passage {changed[0]!r}"
-    expected = f"SHA-256 {manifest.files[file_name]['sha256'][:12]}…, as the manifest has it"
-    raise InputError(file_name, expected, f"{found[:12]}…: it was changed", where)
-
-
 def _sha256_of(path: Path) -> str:
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
@@ -288,50 +321,3 @@ def _sha256_of(path: Path) -> str:
         while n := file.readinto(block):
             digest.update(view[:n])
     return digest.hexdigest()
-
-
-class _HashedFile:
-    """A private file that is hashed while it is written, and synced when it is closed."""
-
-    def __init__(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _files.PRIVATE_FILE)
-        self._file: IO[bytes] = os.fdopen(descriptor, "wb", buffering=BYTES_AT_ONCE)
-        self.digest = hashlib.sha256()
-        self.n_bytes = 0
-
-    def write(self, content: bytes | memoryview) -> int:
-        view = memoryview(content)
-        self._file.write(view)
-        self.digest.update(view)
-        self.n_bytes += view.nbytes
-        return view.nbytes
-
-    def tell(self) -> int:
-        return self.n_bytes
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    @property
-    def closed(self) -> bool:
-        return self._file.closed
-
-    def close(self) -> None:
-        """Nothing: pyarrow closes what it wrote to, and the file must be synced first."""
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
-
-    def __enter__(self) -> _HashedFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()

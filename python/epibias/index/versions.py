@@ -34,7 +34,10 @@ from epibias.index.catalogue import (
 from epibias.index.changes import Addition
 from epibias.index.pointer import CURRENT, Pointer, read_pointer, write_pointer, writer_lock
 from epibias.index.policy import Policy
+from epibias.index.rows import changed_passages
+from epibias.index.sealing import Sealer, sealer_of
 from epibias.index.version_files import (
+    ROWS,
     Manifest,
     VersionFiles,
     destroy_version,
@@ -55,10 +58,17 @@ class VersionStore:
     create : bool
     clock : callable
         Gives the time with its zone.
+    key : bytes, optional
+        Of a store that is sealed; of one that is to be, with `create`.
     """
 
     def __init__(
-        self, folder: Path | str, *, create: bool = False, clock: Callable[[], datetime] = utc_now
+        self,
+        folder: Path | str,
+        *,
+        create: bool = False,
+        clock: Callable[[], datetime] = utc_now,
+        key: bytes | None = None,
     ) -> None:
         self.folder = Path(folder)
         self._versions = self.folder / "versions"
@@ -67,6 +77,10 @@ class VersionStore:
         elif not self._versions.is_dir():
             raise InputError("store", "a folder that `create` made", "none", str(folder))
         self.catalogue = Catalogue(self.folder, clock)
+        if create:
+            self.sealer = None if key is None else Sealer(key)
+        else:
+            self.sealer = sealer_of(self.catalogue.setting("key_id"), key, str(folder))
 
     def lock(self) -> AbstractContextManager[None]:
         """Wait for the other writers, and keep them out."""
@@ -118,7 +132,11 @@ class VersionStore:
         """Open a version by id or number, checked against its hashes."""
         version = self.catalogue.version(name)
         self._refuse_gone(version)
-        return open_version(self._versions, version.id, version.manifest_sha256, hashes=hashes)
+        return self._open(version, hashes=hashes)
+
+    def changed_passages(self, name: str) -> list[str]:
+        """Ids of a version's passages that were changed; of a sealed one nobody can say."""
+        return changed_passages(self._versions / name / ROWS)
 
     def open_current(self, *, hashes: bool = True) -> VersionFiles | None:
         """Open the version that the pointer names; None where nothing was promoted yet."""
@@ -179,7 +197,7 @@ class VersionStore:
             tombstones=(*(() if parent is None else parent.manifest.tombstones), *tombstones),
         )
         name, digest, written = write_version(
-            self._versions, manifest, changes.batches(plan, parent, vectors)
+            self._versions, manifest, changes.batches(plan, parent, vectors), self.sealer
         )
         version = Version(
             id=name,
@@ -201,7 +219,7 @@ class VersionStore:
         _validate.text("by", by)
         _validate.text("reason", reason)
         self._refuse_gone(version)
-        open_version(self._versions, version.id, version.manifest_sha256)  # whole, before it counts
+        self._open(version)  # whole, before it counts
         before = self.current()
         previous = None if before is None else before.version
         number = self.catalogue.begin_promotion(version.id, previous, kind, by, reason)
@@ -218,6 +236,11 @@ class VersionStore:
             self.catalogue.set_state(connection, version.id, state, body)
         destroy_version(self._versions, version.id)
         return {"version": version.id, "manifest_sha256": version.manifest_sha256}
+
+    def _open(self, version: Version, *, hashes: bool = True) -> VersionFiles:
+        return open_version(
+            self._versions, version.id, version.manifest_sha256, hashes=hashes, sealer=self.sealer
+        )
 
     def _refuse_gone(self, version: Version) -> None:
         if version.state not in GONE:
