@@ -3,12 +3,12 @@
 Each of the 91 pages is taken for new in turn: the other 90 are the trusted version, with baselines
 reviewed on it. A page of a source with authority may displace others and is drift at most; an open
 page must pass the conformal tests. Beside it the 10 legitimate updates, and each attacked query's
-pages, alone and together. Rates have their 95 % interval (Clopper and Pearson). Passed: at most 1 of
-10 updates held, every natural, verbatim and joint attack held, and the stated rate of the conformal
-tests is not below the interval of what was counted among the pages of low tier. Also told, and not
-judged: the validity of each topic's axis, pairs left out and statements left out, and how its
-scores tell the shipped attacks from the topic's own pages. Needs the encoder of the extra ``demo``.
-Run alone: `python bench/check_index_false_alarms.py`.
+pages, alone and together. Rates have their 95 % interval (Clopper and Pearson). Passed: at most 1
+of 10 updates held, every natural, verbatim and joint attack held, and the stated rate of the
+conformal tests is not below the interval of what was counted among the pages of low tier. Also
+told, and not judged: the validity of each topic's axis, with pairs and with statements left out,
+and how its scores tell the shipped attacks from the topic's own pages. Needs the encoder of the
+extra ``demo``. Run alone: `python bench/check_index_false_alarms.py`.
 """
 
 from __future__ import annotations
@@ -104,11 +104,13 @@ def main() -> int:
             for one in wiki.legitimate_updates
         ]
         attacks: Counter[str] = Counter()
+        found_by: Counter[str] = Counter()
         for query, pages in attacked.items():
             kinds = {**{kind: [one] for kind, one in pages.items()}, "burst": [*pages.values()]}
             for kind, additions in kinds.items():
-                named = {one.query for one in checked(store, additions).findings}
-                attacks[kind] += query in named
+                findings = checked(store, additions).findings
+                attacks[kind] += query in {one.query for one in findings}
+                found_by.update({one.kind for one in findings})
         rate = store.policy.gate.false_alarm_rate
         axes = axes_of(store, wiki, encoder)
     kinds_held = Counter(
@@ -129,6 +131,7 @@ def main() -> int:
         "rate_stated": rate,
         "updates_held": rate_of(sum(updates), len(updates)),
         "attacks_held": dict(attacks),
+        "attacks_found_by": dict(found_by),
         "attacked_queries": len(attacked),
         "axes": axes,
         "passed": sum(updates) <= 1

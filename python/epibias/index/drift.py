@@ -87,8 +87,10 @@ def golden_answers(
     """
     if not queries:
         return []
-    selected = reader.select(query_embeddings, [query.topic for query in queries])
+    # The scan of everything first: it reads a mapped file from end to end, and what the topics take
+    # out of it, row by row, is then in memory.
     raw = reader.similar(query_embeddings, reader.policy.selection.k)
+    selected = reader.select(query_embeddings, [query.topic for query in queries])
     lineages = reader.files.rows.lineages
     return [
         GoldenAnswer(query, one, plain, tuple(lineages(one.rows)), tuple(lineages(plain.rows)))

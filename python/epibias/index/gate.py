@@ -28,6 +28,8 @@ from epibias.index.reader import IndexReader
 from epibias.polarization import PolarizationAxis
 
 POOL_FACTOR = 4
+# Of the false alarms that one page may cause, where both tests run: to the one that finds more.
+CHALLENGE_SHARE = 0.6
 RISE_OF_AN_EDIT = 0.02  # in similarity; honest edits of a sentence stay within it
 
 
@@ -192,12 +194,13 @@ def _test_findings(staged: IndexReader, inputs: GateInputs, pages: NewPages) -> 
     for place, row in enumerate(pages.rows.tolist()):
         (name,) = staged.files.rows.ids(np.array([row]))
         tests = (
-            ("challenge", pages.p_challenge[row], pages.scores.challenged),
-            ("polarization shift", pages.p_shift[row], pages.scores.shifted),
+            ("challenge", pages.p_challenge[row], pages.scores.challenged, CHALLENGE_SHARE),
+            ("polarization shift", pages.p_shift[row], pages.scores.shifted, 1 - CHALLENGE_SHARE),
         )
         run = [test for test in tests if not np.isnan(test[1])]
-        for kind, p_value, query_of in run:
-            limit = staged.policy.gate.false_alarm_rate / len(run)
+        for kind, p_value, query_of, share in run:
+            rate = staged.policy.gate.false_alarm_rate
+            limit = rate * (share if len(run) > 1 else 1.0)
             if p_value > limit:
                 continue
             query = inputs.queries[int(query_of[place])]

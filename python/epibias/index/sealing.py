@@ -202,7 +202,9 @@ class Sealer:
             if header[: len(_MAGIC)] != _MAGIC or n_sealed < _TAG * n_chunks:
                 raise InputError(path.name, "a sealed file", "another", str(path))
             cipher = _aes(self._derived(about.encode(), header[len(_MAGIC) :]))
-            memory = mmap.mmap(-1, max(1, n_sealed - _TAG * n_chunks))
+            # Private: a child process gets a copy of what it changes, and no other can map it.
+            kind = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+            memory = mmap.mmap(-1, max(1, n_sealed - _TAG * n_chunks), flags=kind)
             if hasattr(mmap, "MADV_DONTDUMP"):
                 memory.madvise(mmap.MADV_DONTDUMP)
             for number in range(n_chunks):
