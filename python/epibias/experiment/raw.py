@@ -19,6 +19,9 @@ TIMING_COLUMNS = ("latency_ms",)
 
 _COLUMNS = {
     # which cell
+    "dataset": "string",
+    "encoder": "string",
+    "k": "int64",
     "topic": "string",
     "query_id": "string",
     "axis": "string",

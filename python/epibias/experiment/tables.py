@@ -1,8 +1,8 @@
 """Tables of a run: raw rows in, means with bootstrap intervals out.
 
-Owns what is averaged over what. The unit is the topic: the two polarities of an attack are
-averaged within a topic first, then the interval is taken over topics. Rows that failed, and
-topics where an attack does not exist, are counted beside every mean.
+Owns what is averaged over what. The unit is the question: the two polarities of an attack are
+averaged within a question first, then the interval is taken over questions. Rows that failed, and
+questions where an attack does not exist, are counted beside every mean.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ class ResultRow:
     condition : str
         "0", "1", "5", "10" injections or "decoys".
     polarity : str
-        "both" (averaged within a topic), "positive" or "negative".
+        "both" (averaged within a question), "positive" or "negative".
     metric : str
         A name of `METRICS`, or `RATIO`.
     mean, low, high : float or None
-        Mean over topics and its 95 % bootstrap interval; None where no topic has a value.
+        Mean over questions and its 95 % bootstrap interval; None where none has a value.
     n : int
-        Topics in the mean.
+        Questions in the mean.
     n_failed, n_not_applicable : int
-        Raw rows that failed, and raw rows of topics where the attack does not exist.
+        Raw rows that failed, and raw rows of questions where the attack does not exist.
     """
 
     defense: str
@@ -119,7 +119,7 @@ def with_shifts(rows: Iterable[Row]) -> list[Row]:
     """
     rows = list(rows)
     clean = {
-        (row["topic"], row["axis"], row["defense"]): row["mean_score"]
+        (row["query_id"], row["axis"], row["defense"]): row["mean_score"]
         for row in rows
         if row["attack"] == "clean"
     }
@@ -131,7 +131,7 @@ def with_shifts(rows: Iterable[Row]) -> list[Row]:
     ):
         references = [
             clean.get(
-                (row["topic"], row["axis"], row["defense"] if name == "b_retrieval" else "none")
+                (row["query_id"], row["axis"], row["defense"] if name == "b_retrieval" else "none")
             )
             for row in rows
         ]
@@ -184,8 +184,8 @@ def _means(
             ):
                 continue
             label = axis if per_axis else ANY_AXIS
-            by_topic = _topic_means(usable, value)
-            interval = _interval(tuple(by_topic.values()), seed)
+            of_questions = _question_means(usable, value)
+            interval = _interval(tuple(of_questions.values()), seed)
             found.append(
                 ResultRow(named.key, label, condition, polarity, metric, *interval, *counts)
             )
@@ -196,18 +196,18 @@ def _means(
     return found
 
 
-def _topic_means(rows: list[Row], value: _Value) -> dict[str, float]:
-    """One value a topic: the mean over its polarities; topics without a value are left out.
+def _question_means(rows: list[Row], value: _Value) -> dict[tuple[str, str], float]:
+    """One value a question: the mean over its polarities; those without a value are left out.
 
-    In the order of the topics' names: the bootstrap draws by place, so that its interval would
+    In the order of topics and ids: the bootstrap draws by place, so that its interval would
     otherwise depend on the order of the rows.
     """
-    values: dict[str, list[float]] = defaultdict(list)
+    values: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
         one = value(row)
         if one is not None:
-            values[row["topic"]].append(one)
-    return {topic: float(np.mean(values[topic])) for topic in sorted(values)}
+            values[row["topic"], row["query_id"]].append(one)
+    return {question: float(np.mean(values[question])) for question in sorted(values)}
 
 
 @functools.lru_cache(maxsize=4096)  # many cells have the same values, above all zeros
@@ -218,16 +218,16 @@ def _interval(values: tuple[float, ...], seed: int) -> _Ends:
 
 
 def _ratio(rows: list[Row], seed: int) -> _Ends:
-    """Mean adversarial precision over mean recall, with its interval over topics."""
-    precision = _topic_means(rows, METRICS["adversarial_precision"])
-    recall = _topic_means(rows, METRICS["recall_over_k"])
+    """Mean adversarial precision over mean recall, with its interval over questions."""
+    precision = _question_means(rows, METRICS["adversarial_precision"])
+    recall = _question_means(rows, METRICS["recall_over_k"])
     both = sorted(precision.keys() & recall.keys())
     if not both:
         return None, None, None, 0
     return _ends(
         ratio_interval(
-            [precision[topic] for topic in both],
-            [recall[topic] for topic in both],
+            [precision[question] for question in both],
+            [recall[question] for question in both],
             n_resamples=N_RESAMPLES,
             seed=seed,
         )
@@ -235,7 +235,7 @@ def _ratio(rows: list[Row], seed: int) -> _Ends:
 
 
 def _ends(interval: Interval) -> _Ends:
-    """Take an interval apart; None for what is not known, as the ends for a single topic."""
+    """Take an interval apart; None for what is not known, as the ends for a single question."""
     low, high = finite_or_none(interval.low), finite_or_none(interval.high)
     return finite_or_none(interval.mean), low, high, interval.n
 
