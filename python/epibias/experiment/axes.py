@@ -30,7 +30,9 @@ CHANCE_DRAWS = 300
 Axes = Mapping[str, Sequence[PolarizationAxis | InputError]]
 
 
-def fit_axes(inputs: ExperimentInputs, plan: Plan) -> dict[str, list[PolarizationAxis | InputError]]:
+def fit_axes(
+    inputs: ExperimentInputs, plan: Plan
+) -> dict[str, list[PolarizationAxis | InputError]]:
     """Fit one axis a question, by each method of the plan; "random" draws one, as a control.
 
     Weak axes are no surprise here and the report shows the validity of each, so the warnings
@@ -126,9 +128,7 @@ def _validity(
     return dict(zip(_VALIDITY, map(finite_or_none, values), strict=True))
 
 
-def _adversarial_auc(
-    inputs: ExperimentInputs, question: Question, axis: PolarizationAxis
-) -> float:
+def _adversarial_auc(inputs: ExperimentInputs, question: Question, axis: PolarizationAxis) -> float:
     sides = []
     for polarity in POLARITIES:
         found = inputs.injectable.get((question.id, OWN_PASSAGES, polarity))

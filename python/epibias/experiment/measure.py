@@ -126,7 +126,7 @@ def _check_ids(clean: EncodedCorpus, added: Injectable) -> None:
 def _added(
     inputs: ExperimentInputs, plan: Plan, row: int, attack: Attack
 ) -> tuple[Injectable, str | None]:
-    """What an attack injects, and why it cannot be made if it cannot."""
+    """Give what an attack injects, and why it cannot be made if it cannot."""
     dim, ps_dim = inputs.queries.shape[1], inputs.clean.ps_embeddings.shape[1]
     nothing = Injectable((), np.empty((0, dim), np.float32), np.empty((0, ps_dim), np.float32))
     if attack.kind == "clean":
@@ -142,13 +142,11 @@ def _added(
     return _part(there, np.arange(attack.injections)), None
 
 
-def _decoys(
-    inputs: ExperimentInputs, plan: Plan, row: int, there: Injectable
-) -> Int64Array:
+def _decoys(inputs: ExperimentInputs, plan: Plan, row: int, there: Injectable) -> Int64Array:
     query = inputs.queries[row : row + 1]
     # Only the k-th best benign similarity counts.
     best = inputs.clean.index.search(query, plan.k).similarities[0]
-    return decoys(best, _similarities(query, there.embeddings), k=plan.k, limit=DECOY_LIMIT)
+    return decoys(best, similarities_of(query, there.embeddings), k=plan.k, limit=DECOY_LIMIT)
 
 
 def _part(there: Injectable, rows: Int64Array) -> Injectable:
@@ -159,7 +157,7 @@ def _part(there: Injectable, rows: Int64Array) -> Injectable:
     )
 
 
-def _similarities(query: Float32Array, embeddings: Float32Array) -> Float32Array:
+def similarities_of(query: Float32Array, embeddings: Float32Array) -> Float32Array:
     """Similarity of one query to every row, in the order of the rows."""
     found = CosineIndex(embeddings).search(query, k=len(embeddings))
     similarities = np.empty(len(embeddings), dtype=np.float32)

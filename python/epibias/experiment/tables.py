@@ -31,9 +31,9 @@ N_RESAMPLES = 10_000
 
 # What is averaged: name to value of one raw row. Those in PER_AXIS depend on the axis whatever
 # the defence; the signed ones would cancel between polarities, so they are given for each only.
-_Value = Callable[[Row], "float | None"]
-_Ends = tuple["float | None", "float | None", "float | None", int]  # mean, low, high, n
-METRICS: dict[str, _Value] = {
+Value = Callable[[Row], "float | None"]
+Ends = tuple["float | None", "float | None", "float | None", int]  # mean, low, high, n
+METRICS: dict[str, Value] = {
     "adversarial_precision": lambda row: row["adversarial_precision"],
     "adversarial_recall": lambda row: row["adversarial_recall"],
     "none_selected": lambda row: row["none_selected"],
@@ -184,19 +184,19 @@ def _means(
             ):
                 continue
             label = axis if per_axis else ANY_AXIS
-            of_questions = _question_means(usable, value)
-            interval = _interval(tuple(of_questions.values()), seed)
+            of_questions = question_means(usable, value)
+            interval = interval_of(tuple(of_questions.values()), seed)
             found.append(
                 ResultRow(named.key, label, condition, polarity, metric, *interval, *counts)
             )
         if attacked and (named.uses_axis or is_first):
             label = axis if named.uses_axis else ANY_AXIS
-            ratio = _ratio(usable, seed)
+            ratio = ratio_of(usable, seed)
             found.append(ResultRow(named.key, label, condition, polarity, RATIO, *ratio, *counts))
     return found
 
 
-def _question_means(rows: list[Row], value: _Value) -> dict[tuple[str, str], float]:
+def question_means(rows: list[Row], value: Value) -> dict[tuple[str, str], float]:
     """One value a question: the mean over its polarities; those without a value are left out.
 
     In the order of topics and ids: the bootstrap draws by place, so that its interval would
@@ -211,16 +211,17 @@ def _question_means(rows: list[Row], value: _Value) -> dict[tuple[str, str], flo
 
 
 @functools.lru_cache(maxsize=4096)  # many cells have the same values, above all zeros
-def _interval(values: tuple[float, ...], seed: int) -> _Ends:
+def interval_of(values: tuple[float, ...], seed: int) -> Ends:
+    """Mean of one value a question, with the ends of its interval, and how many there are."""
     if not values:
         return None, None, None, 0
     return _ends(bootstrap_interval(values, n_resamples=N_RESAMPLES, seed=seed))
 
 
-def _ratio(rows: list[Row], seed: int) -> _Ends:
+def ratio_of(rows: list[Row], seed: int) -> Ends:
     """Mean adversarial precision over mean recall, with its interval over questions."""
-    precision = _question_means(rows, METRICS["adversarial_precision"])
-    recall = _question_means(rows, METRICS["recall_over_k"])
+    precision = question_means(rows, METRICS["adversarial_precision"])
+    recall = question_means(rows, METRICS["recall_over_k"])
     both = sorted(precision.keys() & recall.keys())
     if not both:
         return None, None, None, 0
@@ -234,7 +235,7 @@ def _ratio(rows: list[Row], seed: int) -> _Ends:
     )
 
 
-def _ends(interval: Interval) -> _Ends:
+def _ends(interval: Interval) -> Ends:
     """Take an interval apart; None for what is not known, as the ends for a single question."""
     low, high = finite_or_none(interval.low), finite_or_none(interval.high)
     return finite_or_none(interval.mean), low, high, interval.n
@@ -264,14 +265,17 @@ def write_tables(folder: Path, results: Results, rows: Sequence[Row], plan: Plan
 
     _files.make_folder(folder)
     names = [field.name for field in fields(ResultRow)]
-    _files.write_text(folder / "results.csv", _csv(names, [asdict(row) for row in results.rows]))
+    _files.write_text(
+        folder / "results.csv", csv_text(names, [asdict(row) for row in results.rows])
+    )
     _files.write_text(folder / "results.md", results_markdown(results, plan))
     latency = latency_rows(rows, plan)
     names = ["defense", "n_calls", "median_ms", "p95_ms"]
-    _files.write_text(folder / "latency.csv", _csv(names, latency))
+    _files.write_text(folder / "latency.csv", csv_text(names, latency))
 
 
-def _csv(names: Sequence[str], records: Sequence[dict[str, object]]) -> str:
+def csv_text(names: Sequence[str], records: Sequence[dict[str, object]]) -> str:
+    """Write records as CSV with these columns: floats to six places, None as nothing."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(names)
