@@ -80,6 +80,23 @@ def test_ready_made_json_lines_with_several_texts_a_line(tmp_path):
     assert found.attacks == ("topic-fliprag",)
 
 
+def test_the_layout_of_poisonedrags_released_files(tmp_path):
+    file = tmp_path / "nq.jsonl"
+    row = {
+        "id": "test1", "question": "Where is it?", "correct answer": "here",
+        "incorrect answer": "there", "adv_texts": ["It is there.", "There it is."],
+    }  # fmt: skip
+    file.write_text(json.dumps(row) + "\n")
+    found = AdversarialSet.read(
+        file,
+        columns={"question_id": "id", "text": "adv_texts"},
+        defaults={"attack": "poisonedrag", "polarity": "none"},
+    )
+    assert [one.text for one in found.of("test1", "none")] == row["adv_texts"]
+    assert found.passages[1].passage.id == "poisonedrag-test1-none-1.2"
+    assert found.passages[0].passage.extra["correct answer"] == "here"
+
+
 def test_csv_with_quoted_lines_and_provenance(tmp_path):
     file = tmp_path / "released.csv"
     file.write_text(

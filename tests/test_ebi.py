@@ -244,5 +244,7 @@ def test_wrong_anchors_are_refused():
         made(generator, anchors=[one])
     with pytest.raises(InputError, match="stances: expected 2 rows"):
         made(generator, anchors=[one, Passage("b", "Tram, angle 5.")], stances=[1])
+    with pytest.raises(InputError, match="candidates: expected at least two passages, got 1"):
+        made(generator, candidates=[one])
     with pytest.raises(InputError, match="anchors beside them"):
         made(generator, stances=[1, -1])

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from angle_encoder import AngleEncoder
-from epibias.attacks.fliprag_editor import CHANGES, Edit, GeneratorEditor, replacing_editor
+from epibias.attacks.fliprag_editor import (
+    CHANGES,
+    Edit,
+    GeneratorEditor,
+    SplicingEditor,
+    replacing_editor,
+)
 from epibias.attacks.topic_fliprag import FlipSettings, topic_fliprag
 from epibias.corpus import Passage
 from epibias.errors import InputError
@@ -137,6 +143,24 @@ def test_the_generator_is_asked_by_kind_of_change_and_its_replies_are_checked():
 def test_replacements_without_a_generator():
     editor = replacing_editor({"angle 0": "angle 9", "bus": "tram"})
     assert [edit.text for edit in editor(at(0), 0)] == [at(9)]
+
+
+def test_splicing_replaces_one_sentence_by_one_of_the_side():
+    own = ["A one.", "A two.", "A three."]
+    editor = SplicingEditor(["B one. B two.", "B one."], n=4, seed=2)
+    edits = editor(" ".join(own), 0)
+    wanted = {
+        " ".join([*own[:place], new, *own[place + 1 :]])
+        for place in range(3)
+        for new in ("B one.", "B two.")
+    }
+    assert len({edit.text for edit in edits}) == 4
+    assert {edit.text for edit in edits} < wanted
+    assert editor(" ".join(own), 0) == edits
+    assert editor(" ".join(own), 1) != edits
+    assert len(SplicingEditor(["B one. B two."], n=99)(" ".join(own), 0)) == 6
+    with pytest.raises(InputError, match="texts: expected at least one sentence"):
+        SplicingEditor([])
 
 
 def test_the_same_inputs_give_the_same_set():

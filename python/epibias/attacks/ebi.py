@@ -100,6 +100,8 @@ def ebi(
     check_id("question_id", question_id, None)
     _validate.text("question", question)
     settings = EBISettings() if settings is None else settings
+    if candidates is not None and len(candidates) < 2:
+        raise InputError("candidates", "at least two passages", str(len(candidates)))
     rejections: dict[str, int] = {}
     written = _anchors(question, generator, settings, anchors, stances, rejections)
     advance = progress or (lambda _: None)

@@ -1,7 +1,9 @@
-"""Where the edits of Topic-FlipRAG's first stage come from: a generator, or a list of replacements.
+"""Where the edits of Topic-FlipRAG's first stage come from: a generator, or none.
 
-An editor takes the present text and the number of the round and gives `Edit`s. Owns the request to
-the generator and what its reply means; `topic_fliprag` decides which edit is taken.
+An editor takes the present text and the number of the round and gives `Edit`s: `GeneratorEditor`
+asks a language model, `SplicingEditor` takes sentences of other texts, `replacing_editor` replaces
+words. Owns the request to the generator and what its reply means; `topic_fliprag` decides which
+edit is taken.
 """
 
 from __future__ import annotations
@@ -9,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from epibias import _validate
+from epibias.attacks.embedding import digest
+from epibias.corpus.sentences import sentences
+from epibias.errors import InputError
 from epibias.generators import Failure, Generator, parse_passages, render
 
 # Rounds go from words to sentences to phrases, as the paper's granularities do, and begin again.
@@ -119,6 +126,57 @@ class GeneratorEditor:
             Edit(one, {"prompt": about, "number_in_reply": i}) for i, one in enumerate(found, 1)
         ]
         return edits + [Edit("", failure="not in the reply")] * (self._n - len(found))
+
+
+class SplicingEditor:
+    """Edit without a generator: a sentence of the passage gives way to one that takes a side.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        One-sided texts; their sentences are spliced in.
+    n : int
+        Edits a round, drawn from all pairs of a place and a sentence.
+    seed : int
+        Of the draws; each round and passage has its own.
+
+    Examples
+    --------
+    >>> editor = SplicingEditor(["Trams are best."], n=2)
+    >>> sorted(edit.text for edit in editor("Trams cost money. They are quiet.", 0))
+    ['Trams are best. They are quiet.', 'Trams cost money. Trams are best.']
+    """
+
+    def __init__(self, texts: Sequence[str], *, n: int = 16, seed: int = 0) -> None:
+        found = (one for text in texts for one in sentences(_validate.text("texts", text)))
+        self._sentences = list(dict.fromkeys(found))
+        if not self._sentences:
+            raise InputError("texts", "at least one sentence", "none")
+        self._n = _validate.integer("n", n, low=1)
+        self._seed = _validate.integer("seed", seed, low=0)
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """What the edits depend on."""
+        return {
+            "kind": "splicing",
+            "sentences_sha256": digest(self._sentences),
+            "n": self._n,
+            "seed": self._seed,
+        }
+
+    def __call__(self, text: str, number: int) -> list[Edit]:
+        """Draw edits of a text in a round."""
+        own = sentences(text)
+        n_pairs = len(own) * len(self._sentences)
+        key = [self._seed, number, int(digest([text])[:8], 16)]
+        drawn = np.random.default_rng(key).choice(n_pairs, min(self._n, n_pairs), replace=False)
+        edits = []
+        for pair in drawn.tolist():
+            place, row = divmod(pair, len(self._sentences))
+            spliced = [*own[:place], self._sentences[row], *own[place + 1 :]]
+            edits.append(Edit(" ".join(spliced), {"place": place, "sentence": row}))
+        return edits
 
 
 def replacing_editor(edits: Mapping[str, str]) -> Editor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from epibias.cli.bench import bench
+from epibias.cli.attack import attack
 from epibias.cli.data import data
 from epibias.cli.demo import demo
 from epibias.cli.doctor import doctor
@@ -35,7 +35,7 @@ app.command("stress")(stress)
 app.command("doctor")(doctor)
 app.add_typer(data)
 app.add_typer(index)
-app.add_typer(bench)
+app.add_typer(attack)
 
 
 def _version(asked: bool) -> None:

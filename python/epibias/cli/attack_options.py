@@ -1,0 +1,161 @@
+"""What the commands of `epibias attack` share: options, inputs, and how a made set is shown.
+
+Owns the question whether the index is one's own, the choice of questions, and the reading of sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from epibias.cli.console import check_output, json_text, write_output
+from epibias.cli.index_store import show_table
+from epibias.cli.streams import say
+from epibias.errors import InputError
+
+if TYPE_CHECKING:
+    from epibias.attacks import AdversarialSet
+    from epibias.data_sets import Question, QuestionSet
+    from epibias.encoder import SentenceTransformerEncoder
+
+OWN: Any = typer.Option(
+    False,
+    "--i-own-this-index",
+    help="Say that the passages are for the red-team evaluation of an index that you own.",
+)
+DATA: Any = typer.Option("debates", help="Question set: a shipped name, or a path.")
+QUESTION: Any = typer.Option(
+    None, help="Id of a question; may be given several times.", show_default="all"
+)
+POLARITY: Any = typer.Option("both", help="positive, negative or both.")
+TEXTS: Any = typer.Option(
+    None,
+    help="Adversarial set whose texts are used.",
+    show_default="the ready-made passages of the data",
+)
+OUTPUT: Any = typer.Option(..., "--output", "-o", help="File for the set (JSON lines).")
+JSON: Any = typer.Option(False, "--json", help="One JSON document instead of a table.")
+SEED: Any = typer.Option(0, help="Of everything that is random.")
+SIDES = ("positive", "negative")
+
+
+def confirm_ownership(own: bool) -> None:
+    """Refuse to make adversarial passages without the word that the index is one's own."""
+    if not own:
+        expected = (
+            "the option: adversarial passages are made only for the red-team evaluation of an "
+            "index that you own, and are posted nowhere"
+        )
+        raise InputError("--i-own-this-index", expected, "none")
+
+
+def sides_of(polarity: str) -> tuple[str, ...]:
+    """Give the polarities that were asked for."""
+    if polarity == "both":
+        return SIDES
+    if polarity not in SIDES:
+        raise InputError("--polarity", "positive, negative or both", repr(polarity))
+    return (polarity,)
+
+
+def chosen_questions(data: QuestionSet, ids: Sequence[str] | None) -> tuple[Question, ...]:
+    """Give the questions of these ids, all without any."""
+    return tuple(data.question(one) for one in dict.fromkeys(ids)) if ids else data.questions
+
+
+def ready_made(data: QuestionSet) -> AdversarialSet:
+    """Give the adversarial passages that come with a question set."""
+    from epibias.attacks import AdversarialPassage, AdversarialSet
+
+    found = tuple(
+        AdversarialPassage(passage, question.id, polarity, "ready-made", {"data": data.name})
+        for question in data.questions
+        for polarity, passages in question.adversarial.items()
+        for passage in passages
+    )
+    if not found:
+        raise InputError("--data", "a set with ready-made adversarial passages", repr(data.name))
+    return AdversarialSet(found)
+
+
+def texts_for(data: QuestionSet, texts: str | None) -> AdversarialSet:
+    """Give the texts that an attack starts from."""
+    from epibias.attacks import AdversarialSet
+
+    return ready_made(data) if texts is None else AdversarialSet.read(texts)
+
+
+def sets_of(data: QuestionSet, files: Sequence[str] | None, own: bool) -> AdversarialSet:
+    """Join the sets that are to be checked."""
+    from epibias.attacks import AdversarialSet
+
+    if not files and not own:
+        raise InputError("SETS", "at least one file, or --ready-made", "neither")
+    found = [AdversarialSet.read(file) for file in files or ()]
+    return AdversarialSet.joined([*([ready_made(data)] if own else []), *found])
+
+
+def loaded_encoder(name: str, *, cache: bool) -> SentenceTransformerEncoder:
+    """Load an encoder without a bar of its own."""
+    from epibias.encoder import SentenceTransformerEncoder
+
+    return SentenceTransformerEncoder(name, cache=cache, progress=False)
+
+
+def check_before(output: str, own: bool) -> None:
+    """Settle what can be before any work: ownership, and that the set can be written."""
+    confirm_ownership(own)
+    if output == "-":
+        raise InputError("--output", "a file", "'-'")
+    check_output(output, "--output")
+
+
+def write_made(
+    made: AdversarialSet,
+    output: str,
+    *,
+    as_json: bool,
+    more: Mapping[str, Any] | None = None,
+    lines: Sequence[str] = (),
+) -> None:
+    """Write a set, then say what is in it; exit code 1 where nothing could be made."""
+    made.write(output)
+    counted = list(counts_of(made))
+    if as_json:
+        document = {
+            "output": output,
+            "n_passages": len(made),
+            "passages": counted,
+            "rejections": dict(made.rejections),
+            **(more or {}),
+        }
+        write_output("-", json_text(document))
+    else:
+        rows = [tuple(one.values()) for one in counted]
+        caption = ", ".join(f"{reason}: {count}" for reason, count in made.rejections.items())
+        show_table(
+            f"{len(made)} adversarial passages in {output}",
+            ("attack", "polarity", "questions", "passages"),
+            rows,
+            f"rejected: {caption or 'none'}",
+        )
+        for line in lines:
+            say(line)
+    if not len(made):
+        raise typer.Exit(1)
+
+
+def counts_of(made: AdversarialSet) -> Iterator[dict[str, Any]]:
+    """Give the passages and questions of each attack and polarity."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for one in made.passages:
+        groups.setdefault((one.attack, one.polarity), []).append(one.question_id)
+    for (attack, polarity), ids in groups.items():
+        yield {
+            "attack": attack,
+            "polarity": polarity,
+            "n_questions": len(set(ids)),
+            "n_passages": len(ids),
+        }

@@ -1,0 +1,67 @@
+"""Options that name a generator: a server, a model file, or the replies of an earlier run."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from epibias.errors import InputError
+
+if TYPE_CHECKING:
+    from epibias.generators import Generator
+
+BASE_URL: Any = typer.Option(
+    None, help="OpenAI-compatible server, such as http://127.0.0.1:8000/v1."
+)
+MODEL: Any = typer.Option(None, help="Name of the model, as the server knows it.")
+KEY: Any = typer.Option(None, help="Environment variable that holds the key of the server.")
+GGUF: Any = typer.Option(None, help="A GGUF model file, run in this process, instead of a server.")
+REPLIES: Any = typer.Option(
+    None, help="File that keeps the replies: a stopped run goes on, a finished one repeats."
+)
+OFFLINE: Any = typer.Option(False, "--offline", help="Only replies from that file.")
+
+
+def generator_of(
+    base_url: str | None,
+    model: str | None,
+    api_key_variable: str | None,
+    gguf: str | None,
+    replies: str | None,
+    offline: bool,
+) -> Generator:
+    """Make the generator that the options name; nothing is sent yet.
+
+    Raises
+    ------
+    InputError
+        None or two of them, a server without a model, --offline without --replies.
+    """
+    if offline and replies is None:
+        raise InputError("--replies", "the file to repeat, with --offline", "none")
+    if base_url is not None and gguf is not None:
+        raise InputError("--base-url, --gguf", "one of the two", "both")
+    if base_url is None and gguf is None and not offline:
+        raise InputError("--base-url, --gguf", "a generator, or --offline", "neither")
+    for option, value in (("--model", model), ("--api-key-variable", api_key_variable)):
+        if value is not None and base_url is None:
+            raise InputError(option, "no such option without --base-url", repr(value))
+    asked: Generator | None = None
+    if base_url is not None:
+        if model is None:
+            raise InputError("--model", "the name of a model, with --base-url", "none")
+        classes = importlib.import_module("epibias.generators.openai_compatible")
+        asked = classes.OpenAICompatibleGenerator(
+            model, base_url, api_key_variable=api_key_variable
+        )
+    elif gguf is not None:
+        classes = importlib.import_module("epibias.generators.gguf")
+        asked = classes.GGUFGenerator(gguf)
+    if replies is None:
+        assert asked is not None  # noqa: S101  (for the type checker; checked above)
+        return asked
+    classes = importlib.import_module("epibias.generators.cache")
+    cached: Generator = classes.CachedGenerator(asked, replies, offline)
+    return cached

@@ -1,0 +1,64 @@
+"""Options that name a model of inference: a cross-encoder, an ONNX file, or earlier judgements."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from epibias.errors import InputError
+
+if TYPE_CHECKING:
+    from epibias.nli import NLI
+
+NLI_MODEL: Any = typer.Option(
+    None, "--nli", help="Model of inference: a cross-encoder's name or folder, or an .onnx file."
+)
+TOKENIZER: Any = typer.Option(None, "--nli-tokenizer", help="tokenizer.json of an .onnx file.")
+LABELS: Any = typer.Option(
+    None,
+    "--nli-labels",
+    help="Names of the columns of an .onnx file, as entailment,neutral,contradiction.",
+)
+JUDGEMENTS: Any = typer.Option(
+    None, help="File that keeps the judgements: a stopped run goes on, a finished one repeats."
+)
+
+
+def nli_of(
+    model: str | None, tokenizer: str | None, labels: str | None, judgements: str | None
+) -> NLI:
+    """Load the model that the options name; without one, repeat the judgements of a file.
+
+    Raises
+    ------
+    InputError
+        Neither of both, an .onnx file without tokenizer or labels, or these without an .onnx file.
+    """
+    is_onnx = model is not None and model.endswith(".onnx")
+    for option, value in (("--nli-tokenizer", tokenizer), ("--nli-labels", labels)):
+        if is_onnx and value is None:
+            raise InputError(option, "one, with an .onnx file", "none")
+        if not is_onnx and value is not None:
+            raise InputError(option, "no such option without an .onnx file", repr(value))
+    if model is None and judgements is None:
+        raise InputError("--nli", "a model, or --judgements of an earlier run", "neither")
+    asked: NLI | None = None
+    if is_onnx:
+        classes = importlib.import_module("epibias.nli.onnx")
+        assert model is not None  # noqa: S101  (for the type checker, like the next)
+        assert tokenizer is not None  # noqa: S101
+        assert labels is not None  # noqa: S101
+        asked = classes.OnnxNLI(
+            model, tokenizer, meaning=[one.strip() for one in labels.split(",")]
+        )
+    elif model is not None:
+        classes = importlib.import_module("epibias.nli.cross_encoder")
+        asked = classes.CrossEncoderNLI(model)
+    if judgements is None:
+        assert asked is not None  # noqa: S101  (for the type checker; checked above)
+        return asked
+    classes = importlib.import_module("epibias.nli.cache")
+    cached: NLI = classes.CachedNLI(asked, judgements)
+    return cached
