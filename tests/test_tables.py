@@ -169,7 +169,7 @@ def test_the_same_rows_give_the_same_tables_in_whatever_order():
     rows = all_rows(value, topics="abcdefgh")
     first = tables.aggregate(rows, SMALL)
     for order in (rows[::-1], [rows[i] for i in generator.permutation(len(rows))]):
-        tables._interval.cache_clear()
+        tables.interval_of.cache_clear()
         assert tables.aggregate(order, SMALL).rows == first.rows
     widths = {row.high - row.low for row in first.rows if row.low is not None}
     assert len(widths) > 10  # intervals, not points: their ends come from the bootstrap

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from epibias.cli.attack import attack
+from epibias.cli.bench import bench
 from epibias.cli.data import data
 from epibias.cli.demo import demo
 from epibias.cli.doctor import doctor
@@ -36,6 +37,7 @@ app.command("doctor")(doctor)
 app.add_typer(data)
 app.add_typer(index)
 app.add_typer(attack)
+app.add_typer(bench)
 
 
 def _version(asked: bool) -> None:

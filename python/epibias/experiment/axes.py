@@ -1,13 +1,14 @@
-"""The axes of a run, one a topic and method, and how far each carries stance.
+"""The axes of a run, one a question and method, and how far each carries stance.
 
-In: the encoded inputs and the plan. Out: axes, and plain numbers about them for the manifest.
+In: the encoded inputs and the plan. Out: axes, and plain numbers about them for the manifest. An
+axis that cannot be fitted is an error that the question's rows carry, not the end of a run.
 """
 
 from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,35 +17,47 @@ import numpy as np
 from epibias._plain import finite_or_none
 from epibias._validate import Float64Array
 from epibias.corpus import Passage
-from epibias.data_sets import DebateTopic
-from epibias.errors import ValidityWarning
+from epibias.data_sets import Question
+from epibias.errors import InputError, ValidityWarning
 from epibias.experiment.inputs import ExperimentInputs
-from epibias.experiment.plan import CONTROL_AXIS, POLARITIES, Plan
+from epibias.experiment.plan import CONTROL_AXIS, OWN_PASSAGES, POLARITIES, Plan
 from epibias.metrics import auc
 from epibias.polarization import PolarizationAxis
 
 VALID_ABOVE = 0.3  # a rank correlation at or below it is no evidence that an axis hears stance
 CHANCE_DRAWS = 300
+# Method to one axis a question, or why there is none.
+Axes = Mapping[str, Sequence[PolarizationAxis | InputError]]
 
 
-def fit_axes(inputs: ExperimentInputs, plan: Plan) -> dict[str, list[PolarizationAxis]]:
-    """Fit one axis a topic, by each method of the plan; "random" draws one instead, as a control.
+def fit_axes(
+    inputs: ExperimentInputs, plan: Plan
+) -> dict[str, list[PolarizationAxis | InputError]]:
+    """Fit one axis a question, by each method of the plan; "random" draws one, as a control.
 
     Weak axes are no surprise here and the report shows the validity of each, so the warnings
     about it are not repeated on the terminal.
     """
-    axes: dict[str, list[PolarizationAxis]] = {}
-    stances = [_stances(topic) for topic in inputs.topics]
-    n_topics = len(inputs.topics)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ValidityWarning)
-        for method in plan.axis_methods:
-            if method == CONTROL_AXIS:
-                axes[method] = [_random_axis(inputs, row, plan.seed) for row in range(n_topics)]
-                continue
-            batch = PolarizationAxis.fit(list(inputs.anchors), stances, method=method)
-            axes[method] = [batch.topic(row) for row in range(n_topics)]
-    return axes
+        return {
+            method: [_fit_axis(inputs, row, method, plan) for row in range(len(inputs.questions))]
+            for method in plan.axis_methods
+        }
+
+
+def _fit_axis(
+    inputs: ExperimentInputs, row: int, method: str, plan: Plan
+) -> PolarizationAxis | InputError:
+    question, anchors = inputs.questions[row], inputs.anchors[row]
+    if not len(anchors):
+        return InputError("anchors", "passages to fit an axis on", "none", question.id)
+    try:
+        if method == CONTROL_AXIS:
+            return _random_axis(inputs, row, plan.seed)
+        return PolarizationAxis.fit(anchors, stances_of(question), method=method)
+    except InputError as error:
+        return error
 
 
 def _random_axis(inputs: ExperimentInputs, row: int, seed: int) -> PolarizationAxis:
@@ -52,9 +65,9 @@ def _random_axis(inputs: ExperimentInputs, row: int, seed: int) -> PolarizationA
 
     Its validity is None: nothing was fitted that an anchor could be left out of.
     """
-    topic = inputs.topics[row]
-    generator = np.random.default_rng([seed, zlib.crc32(topic.topic.encode())])
-    direction = generator.standard_normal(inputs.queries.shape[1])
+    question, anchors = inputs.questions[row], inputs.anchors[row]
+    generator = np.random.default_rng([seed, zlib.crc32(question.topic.encode())])
+    direction = generator.standard_normal(anchors.shape[1])
     axis = PolarizationAxis(
         axis=(direction / np.linalg.norm(direction)).astype(np.float32),
         method=CONTROL_AXIS,
@@ -64,59 +77,82 @@ def _random_axis(inputs: ExperimentInputs, row: int, seed: int) -> PolarizationA
         neutral_centre=0.0,
         mean_anchor_score=0.0,
         normalize=True,
-        n_anchors=len(topic.anchors),
+        n_anchors=len(anchors),
     )
-    scores = axis.score(inputs.anchors[row]).astype(np.float64)
-    supporting = _stances(topic) > 0
-    means = float(scores[supporting].mean()), float(scores[~supporting].mean())
+    scores = axis.score(anchors).astype(np.float64)
+    stances = stances_of(question)
+    # Without stances the ends are the extreme anchors, as for a fit by "pca".
+    supporting = scores == scores.max() if stances is None else stances > 0
+    opposing = scores == scores.min() if stances is None else stances <= 0
+    means = float(scores[supporting].mean()), float(scores[opposing].mean())
     sign = np.float32(1 if means[0] >= means[1] else -1)
     return replace(axis, axis=axis.axis * sign, neutral_centre=float(sign) * sum(means) / 2)
 
 
-def validity_rows(
-    inputs: ExperimentInputs, axes: Mapping[str, list[PolarizationAxis]]
-) -> list[dict[str, Any]]:
+def validity_rows(inputs: ExperimentInputs, axes: Axes) -> list[dict[str, Any]]:
     """Say how far every axis carries stance, ready for JSON.
 
     Beside the leave-one-out validity on the anchors: how often a passage of the supporting side
     has a larger PS than one of the opposing side (AUC; 0.5 is chance), among the adversarial
     passages of both polarities and among the benign ones whose stance is not 0. The axis has seen
-    none of these.
+    none of these. All are None for an axis that could not be fitted.
     """
     return [
         {
-            "topic": topic.topic,
+            "topic": question.topic,
             "axis": method,
-            "validity": finite_or_none(fitted[row].validity),
-            "explained_variance_ratio": finite_or_none(fitted[row].explained_variance_ratio),
-            "relative_gap": finite_or_none(fitted[row].relative_gap),
-            "auc_adversarial": finite_or_none(
-                auc(
-                    *(
-                        fitted[row].score(inputs.adversarial[topic.topic, polarity][1])
-                        for polarity in POLARITIES
-                    )
-                )
-            ),
-            "auc_benign": _benign_auc(inputs, topic, fitted[row]),
+            **_validity(inputs, question, fitted[row]),
         }
-        for row, topic in enumerate(inputs.topics)
+        for row, question in enumerate(inputs.questions)
         for method, fitted in axes.items()
     ]
 
 
-def _benign_auc(
-    inputs: ExperimentInputs, topic: DebateTopic, axis: PolarizationAxis
-) -> float | None:
-    places = np.array([inputs.benign.index_of(passage.id) for passage in topic.benign])
-    stances = np.array([_stance(passage) for passage in topic.benign])
-    scores = axis.score(np.ascontiguousarray(inputs.benign_embeddings[places]))
-    return finite_or_none(auc(scores[stances > 0], scores[stances < 0]))
+_VALIDITY = (
+    "validity", "explained_variance_ratio", "relative_gap", "auc_adversarial", "auc_benign"
+)  # fmt: skip
 
 
-def _stance(passage: Passage) -> float:
+def _validity(
+    inputs: ExperimentInputs, question: Question, axis: PolarizationAxis | InputError
+) -> dict[str, float | None]:
+    if isinstance(axis, InputError):
+        return dict.fromkeys(_VALIDITY)
+    values = (
+        axis.validity,
+        axis.explained_variance_ratio,
+        axis.relative_gap,
+        _adversarial_auc(inputs, question, axis),
+        _benign_auc(inputs, question, axis),
+    )
+    return dict(zip(_VALIDITY, map(finite_or_none, values), strict=True))
+
+
+def _adversarial_auc(inputs: ExperimentInputs, question: Question, axis: PolarizationAxis) -> float:
+    sides = []
+    for polarity in POLARITIES:
+        found = inputs.injectable.get((question.id, OWN_PASSAGES, polarity))
+        if found is None or not found.passages:
+            return float("nan")
+        sides.append(axis.score(found.ps_embeddings))
+    return auc(*sides)
+
+
+def _benign_auc(inputs: ExperimentInputs, question: Question, axis: PolarizationAxis) -> float:
+    relevant, clean = inputs.relevant.get(question.id, ()), inputs.clean
+    if not relevant:
+        return float("nan")
+    places = np.array([clean.corpus.index_of(name) for name in relevant])
+    stances = np.array([stance_of(clean.corpus[int(place)]) or 0.0 for place in places])
+    scores = axis.score(np.ascontiguousarray(clean.ps_embeddings[places]))
+    return auc(scores[stances > 0], scores[stances < 0])
+
+
+def stance_of(passage: Passage) -> float | None:
+    """Stance that the data set states of a passage; None where it states none."""
     stance = passage.extra.get("stance")
-    return float(stance) if isinstance(stance, int | float) else 0.0
+    is_number = isinstance(stance, int | float) and not isinstance(stance, bool)
+    return float(stance) if is_number else None  # type: ignore[arg-type]
 
 
 def validity_by_chance(inputs: ExperimentInputs, plan: Plan) -> dict[str, float]:
@@ -127,11 +163,15 @@ def validity_by_chance(inputs: ExperimentInputs, plan: Plan) -> dict[str, float]
     Returns
     -------
     dict
-        Fitted method to the share of `CHANCE_DRAWS` draws whose validity exceeds `VALID_ABOVE`.
+        Fitted method to the share of `CHANCE_DRAWS` draws whose validity exceeds `VALID_ABOVE`;
+        empty where no question has stances.
     """
     generator = np.random.default_rng(plan.seed)
-    stances = [_stances(inputs.topics[draw % len(inputs.topics)]) for draw in range(CHANCE_DRAWS)]
-    dim = inputs.queries.shape[1]
+    known = [one for one in map(stances_of, inputs.questions) if one is not None]
+    if not known:
+        return {}
+    stances = [known[draw % len(known)] for draw in range(CHANCE_DRAWS)]
+    dim = inputs.clean.ps_embeddings.shape[1]
     draws = [generator.standard_normal((len(one), dim)).astype(np.float32) for one in stances]
     shares = {}
     with warnings.catch_warnings():
@@ -143,5 +183,8 @@ def validity_by_chance(inputs: ExperimentInputs, plan: Plan) -> dict[str, float]
     return shares
 
 
-def _stances(topic: DebateTopic) -> Float64Array:
-    return np.asarray(topic.stances, dtype=np.float64)
+def stances_of(question: Question) -> Float64Array | None:
+    """Stances of the anchors as an array; None where they are not known."""
+    if question.stances is None:
+        return None
+    return np.asarray(question.stances, dtype=np.float64)

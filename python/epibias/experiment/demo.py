@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from epibias._validate import extra
+from epibias.corpus import Corpus
 from epibias.data_sets import DebateTopic, load_debates
 from epibias.encoder import Encoder
 from epibias.errors import InputError
@@ -21,7 +22,7 @@ from epibias.experiment import axes as experiment_axes
 from epibias.experiment import inputs as experiment_inputs
 from epibias.experiment import manifest, raw, report, tables, trec
 from epibias.experiment.listener import Listener, Silent
-from epibias.experiment.measure import measure_topic
+from epibias.experiment.measure import measure_question
 from epibias.experiment.plan import Attack, Plan, check_topics, demo_plan
 from epibias.experiment.run_folder import RunFolder
 
@@ -147,22 +148,37 @@ def _measure(
         listener.say(f"Resuming: {len(done)} of {len(names)} topics were measured before.")
     if len(done) < len(names) or "validity" not in folder.manifest():
         begun = time.perf_counter()
-        listener.start("encoding texts", experiment_inputs.n_texts(chosen))
-        encoded = experiment_inputs.encode_inputs(chosen, encoder, listener.advance)
-        encoding_seconds = time.perf_counter() - begun
+        encoded = _encode(chosen, encoder, listener)
         axes = experiment_axes.fit_axes(encoded, plan)
         folder.note(
             validity=experiment_axes.validity_rows(encoded, axes),
             validity_by_chance=experiment_axes.validity_by_chance(encoded, plan),
-            encoding_seconds=round(encoding_seconds, 2),
+            encoding_seconds=round(time.perf_counter() - begun, 2),
         )
         listener.start("measuring topics", len(names))
         listener.advance(len(done))
         for row, name in enumerate(names):
             if name not in done:
-                folder.write_part(name, measure_topic(encoded, axes, plan, row))
+                folder.write_part(name, measure_question(encoded, axes, plan, row))
                 listener.advance(1)
     return folder.join(names)
+
+
+def _encode(
+    chosen: Sequence[DebateTopic], encoder: Encoder, listener: Listener
+) -> experiment_inputs.ExperimentInputs:
+    questions = experiment_inputs.questions_of(chosen)
+    corpus = Corpus([passage for topic in chosen for passage in topic.benign])
+    injected = experiment_inputs.own_passages(questions)
+    relevant = {topic.query_id: tuple(one.id for one in topic.benign) for topic in chosen}
+    listener.start("encoding texts", experiment_inputs.n_texts(questions, corpus, injected))
+    name = str(getattr(encoder, "identity", {}).get("name", ""))
+    clean = experiment_inputs.encode_corpus(
+        "debates", corpus, encoder, encoder_name=name, progress=listener.advance
+    )
+    return experiment_inputs.encode_questions(
+        clean, questions, relevant, injected, encoder, progress=listener.advance
+    )
 
 
 def _render(

@@ -86,10 +86,16 @@ def results_markdown(results: Results, plan: Plan) -> str:
 
 
 def column_title(condition: str) -> str:
-    """Title of a condition's column."""
-    return (
-        "clean" if condition == "0" else "decoys" if condition == "decoys" else f"{condition} inj."
-    )
+    """Title of a condition's column.
+
+    Examples
+    --------
+    >>> [column_title(condition) for condition in ("0", "5", "decoys", "verbatim-5")]
+    ['clean', '5 inj.', 'decoys', 'verbatim 5']
+    """
+    if condition == "0":
+        return "clean"
+    return f"{condition} inj." if condition.isdecimal() else condition.replace("-", " ")
 
 
 def short(value: float) -> str:

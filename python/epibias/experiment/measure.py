@@ -1,24 +1,31 @@
-"""One topic of an experiment: inject, retrieve, defend, select, measure.
+"""One question of an experiment: inject, retrieve, defend, select, measure.
 
-In: the encoded inputs, the axes, the plan and the number of a topic. Out: its raw rows. Writes
+In: the encoded inputs, the axes, the plan and the number of a question. Out: its raw rows. Writes
 nothing; the same inputs give the same rows, but for the latency.
+
+The clean corpus is searched once. What an attack adds is ranked among the best of that, which
+gives the candidates of the attacked corpus exactly: similarities do not depend on what else is in
+an index, and injected passages stand behind the others, as they do in `attacks.inject`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from epibias._plain import finite_or_none
 from epibias._validate import Float32Array, Int64Array
-from epibias.attacks import InjectedCorpus, decoys, inject
+from epibias.attacks import decoys
 from epibias.corpus import Passage, query_keys
+from epibias.corpus.passages import encoded_text
 from epibias.errors import InputError
-from epibias.experiment.inputs import ExperimentInputs
+from epibias.experiment.axes import Axes
+from epibias.experiment.inputs import EncodedCorpus, ExperimentInputs, Injectable
 from epibias.experiment.plan import DECOY_LIMIT, Attack, NamedDefense, Plan
 from epibias.experiment.raw import Row
 from epibias.metrics import retrieval as metrics
@@ -26,75 +33,131 @@ from epibias.polarization import PolarizationAxis
 from epibias.pool import CandidatePool
 from epibias.retrieval import CosineIndex
 
+_METADATA = ("source", "tier", "author", "time")
 NO_DECOYS = "no adversarial passage lies below the query's k-th best benign passage"
 
 
-@dataclass(frozen=True)
-class _AttackedTopic:
-    """One topic under one attack, ready to be searched."""
+@dataclass(frozen=True, eq=False)
+class _AttackedQuestion:
+    """One question under one attack: what was added, and the candidates of the attacked corpus."""
 
     attack: Attack
-    injected: InjectedCorpus
-    index: CosineIndex
+    clean: EncodedCorpus
+    added: Injectable
+    candidates: Int64Array  # rows of the attacked corpus: the clean ones, then the added ones
+    missing: str | None = None  # why the attack cannot be made
+
+    @property
+    def adversarial_ids(self) -> list[str]:
+        return [passage.id for passage in self.added.passages]
+
+    @cached_property
+    def index(self) -> CosineIndex:
+        """Index of the attacked corpus, for a defence that searches it again."""
+        return CosineIndex(np.concatenate([self.clean.index.embeddings, self.added.embeddings]))
+
+    def passage(self, row: int) -> Passage:
+        n_benign = len(self.clean.corpus)
+        return self.clean.corpus[row] if row < n_benign else self.added.passages[row - n_benign]
+
+    def rows_of(self, benign: Float32Array, added: Float32Array) -> Float32Array:
+        """Embeddings of the candidates, by either encoder."""
+        n_benign = len(self.clean.corpus)
+        is_benign = self.candidates < n_benign
+        parts = [benign[self.candidates[is_benign]]]
+        if not is_benign.all():
+            parts.append(added[self.candidates[~is_benign] - n_benign])
+        return np.ascontiguousarray(np.concatenate(parts))
 
 
-def measure_topic(
-    inputs: ExperimentInputs, axes: Mapping[str, list[PolarizationAxis]], plan: Plan, row: int
-) -> list[Row]:
-    """Raw rows of one topic: every attack × axis × defence of the plan.
+def measure_question(inputs: ExperimentInputs, axes: Axes, plan: Plan, row: int) -> list[Row]:
+    """Raw rows of one question: every attack × axis × defence of the plan.
 
     Parameters
     ----------
     inputs : ExperimentInputs
         Texts and embeddings.
     axes : mapping
-        Method to one axis a topic.
+        Method to one axis a question.
     plan : Plan
         What to run.
     row : int
-        Number of the topic in `inputs.topics`.
+        Number of the question in `inputs.questions`.
     """
     rows = []
-    for attack in plan.attacks:
-        attacked = _attack(inputs, plan, row, attack)
+    for attacked in _attacks(inputs, plan, row):
         for method in plan.axis_methods:
-            pool = _pool(inputs, axes[method][row], plan, row, attacked)
+            axis = axes[method][row]
+            pool = None
+            if attacked.missing is None and not isinstance(axis, InputError):
+                pool = _pool(inputs, axis, plan, row, attacked)
             for named in plan.defenses:
-                cell = _cell(inputs, row, attacked, method, named)
-                if attack.kind == "decoys" and not attacked.injected.adversarial_ids:
-                    rows.append({**cell, "status": "not_applicable", "message": NO_DECOYS})
+                cell = _cell(inputs, plan, row, attacked, method, named)
+                if attacked.missing is not None:
+                    rows.append({**cell, "status": "not_applicable", "message": attacked.missing})
+                elif isinstance(axis, InputError):
+                    rows.append({**cell, "status": "failed", "message": str(axis)})
                 else:
+                    assert pool is not None  # noqa: S101 (for the type checker)
                     rows.append({**cell, **_defend(inputs, plan, row, attacked, pool, named)})
     return rows
 
 
-def _attack(inputs: ExperimentInputs, plan: Plan, row: int, attack: Attack) -> _AttackedTopic:
-    passages, embeddings = _injected_passages(inputs, plan, row, attack)
-    injected = inject(inputs.benign, passages)
-    return _AttackedTopic(
-        attack, injected, CosineIndex(np.concatenate([inputs.benign_embeddings, embeddings]))
-    )
-
-
-def _injected_passages(
-    inputs: ExperimentInputs, plan: Plan, row: int, attack: Attack
-) -> tuple[Sequence[Passage], Float32Array]:
-    if attack.kind == "clean":
-        return [], inputs.benign_embeddings[:0]
-    passages, embeddings = inputs.adversarial[inputs.topics[row].topic, attack.polarity]
-    if attack.kind == "injection":
-        return passages[: attack.injections], embeddings[: attack.injections]
+def _attacks(inputs: ExperimentInputs, plan: Plan, row: int) -> Iterator[_AttackedQuestion]:
+    size = plan.k * plan.pool_factor
     query = inputs.queries[row : row + 1]
-    chosen = decoys(
-        _similarities(query, inputs.benign_embeddings),
-        _similarities(query, embeddings),
-        k=plan.k,
-        limit=DECOY_LIMIT,
+    found = inputs.clean.index.search(query, size).indices[0]
+    for attack in plan.attacks:
+        added, missing = _added(inputs, plan, row, attack)
+        n_benign = len(inputs.clean.corpus)
+        new = np.arange(n_benign, n_benign + len(added.passages))
+        _check_ids(inputs.clean, added)
+        rows = np.concatenate([found, new])
+        yield _AttackedQuestion(attack, inputs.clean, added, rows, missing)
+
+
+def _check_ids(clean: EncodedCorpus, added: Injectable) -> None:
+    for passage in added.passages:
+        if passage.id in clean.corpus:
+            expected = "ids that are new to the corpus"
+            raise InputError("adversarial", expected, f"{passage.id!r}, which stands in it")
+
+
+def _added(
+    inputs: ExperimentInputs, plan: Plan, row: int, attack: Attack
+) -> tuple[Injectable, str | None]:
+    """Give what an attack injects, and why it cannot be made if it cannot."""
+    dim, ps_dim = inputs.queries.shape[1], inputs.clean.ps_embeddings.shape[1]
+    nothing = Injectable((), np.empty((0, dim), np.float32), np.empty((0, ps_dim), np.float32))
+    if attack.kind == "clean":
+        return nothing, None
+    key = inputs.questions[row].id, attack.source, attack.polarity
+    there = inputs.injectable.get(key, nothing)
+    if attack.kind == "decoys":
+        chosen = _decoys(inputs, plan, row, there) if there.passages else np.empty(0, np.int64)
+        return _part(there, chosen), None if len(chosen) else NO_DECOYS
+    if len(there.passages) < attack.injections:
+        found = len(there.passages)
+        return nothing, f"expected {attack.injections} passages to inject, got {found}"
+    return _part(there, np.arange(attack.injections)), None
+
+
+def _decoys(inputs: ExperimentInputs, plan: Plan, row: int, there: Injectable) -> Int64Array:
+    query = inputs.queries[row : row + 1]
+    # Only the k-th best benign similarity counts.
+    best = inputs.clean.index.search(query, plan.k).similarities[0]
+    return decoys(best, similarities_of(query, there.embeddings), k=plan.k, limit=DECOY_LIMIT)
+
+
+def _part(there: Injectable, rows: Int64Array) -> Injectable:
+    return Injectable(
+        [there.passages[i] for i in rows],
+        np.ascontiguousarray(there.embeddings[rows]),
+        np.ascontiguousarray(there.ps_embeddings[rows]),
     )
-    return [passages[i] for i in chosen], np.ascontiguousarray(embeddings[chosen])
 
 
-def _similarities(query: Float32Array, embeddings: Float32Array) -> Float32Array:
+def similarities_of(query: Float32Array, embeddings: Float32Array) -> Float32Array:
     """Similarity of one query to every row, in the order of the rows."""
     found = CosineIndex(embeddings).search(query, k=len(embeddings))
     similarities = np.empty(len(embeddings), dtype=np.float32)
@@ -107,33 +170,62 @@ def _pool(
     axis: PolarizationAxis,
     plan: Plan,
     row: int,
-    attacked: _AttackedTopic,
+    attacked: _AttackedQuestion,
 ) -> CandidatePool:
-    return CandidatePool.build(
-        attacked.index,
+    question, clean, added = inputs.questions[row], inputs.clean, attacked.added
+    passages = [attacked.passage(int(i)) for i in attacked.candidates]
+    ps_rows = None
+    if clean.has_ps_encoder:
+        ps_rows = attacked.rows_of(clean.ps_embeddings, added.ps_embeddings)
+    pool = CandidatePool.from_vectors(
         inputs.queries[row : row + 1],
+        attacked.rows_of(clean.index.embeddings, added.embeddings),
         axis,
         k=plan.k,
-        pool_factor=plan.pool_factor,
-        query_ids=query_keys([inputs.topics[row].query_id]),
-        topics=(inputs.topics[row].topic,),
+        indices=attacked.candidates,
+        ps_embeddings=ps_rows,
+        query_ids=query_keys([question.id]),
+        topics=(question.topic,),
+        query_texts=(question.text,),
+        passage_texts=[[text_of(passage) for passage in passages]],
+        metadata=_metadata(passages),
     )
+    return pool.restrict([np.arange(plan.k * plan.pool_factor)])
+
+
+def _metadata(passages: Sequence[Passage]) -> dict[str, list[list[object]]] | None:
+    """Fields of the candidates that any of them has, for defences that look at origin."""
+    columns = {name: [getattr(one, name) for one in passages] for name in _METADATA}
+    return {name: [v] for name, v in columns.items() if any(x is not None for x in v)} or None
+
+
+def text_of(passage: Passage) -> str:
+    """Text of a passage as an encoder and a reader get it: with its title."""
+    return encoded_text(passage.title, passage.text)
 
 
 def _cell(
-    inputs: ExperimentInputs, row: int, attacked: _AttackedTopic, method: str, named: NamedDefense
+    inputs: ExperimentInputs,
+    plan: Plan,
+    row: int,
+    attacked: _AttackedQuestion,
+    method: str,
+    named: NamedDefense,
 ) -> Row:
-    attack = attacked.attack
+    attack, question = attacked.attack, inputs.questions[row]
     return {
-        "topic": inputs.topics[row].topic,
-        "query_id": inputs.topics[row].query_id,
+        "dataset": inputs.clean.name,
+        "encoder": inputs.clean.encoder,
+        "k": plan.k,
+        "topic": question.topic,
+        "query_id": question.id,
         "axis": method,
         "defense": named.key,
         "attack": attack.kind,
         "polarity": attack.polarity,
         "condition": attack.condition,
-        "injections": len(attacked.injected.adversarial_ids),
-        "injected_ids": list(attacked.injected.adversarial_ids),
+        "injections": len(attacked.adversarial_ids),
+        "injected_ids": attacked.adversarial_ids,
         "status": "ok",
         "message": None,
     }
@@ -143,30 +235,32 @@ def _defend(
     inputs: ExperimentInputs,
     plan: Plan,
     row: int,
-    attacked: _AttackedTopic,
+    attacked: _AttackedQuestion,
     pool: CandidatePool,
     named: NamedDefense,
 ) -> Row:
-    ids = attacked.injected.corpus.ids
+    ids = [attacked.passage(int(i)).id for i in pool.indices]
     candidates: Row = {
-        "candidate_ids": [ids[i] for i in pool.indices],
+        "candidate_ids": ids,
         "candidate_similarities": pool.similarities.tolist(),
         "candidate_scores": pool.scores.tolist(),
     }
+    defense = named.defense if named.of_index is None else named.of_index(attacked.index)
     start = time.perf_counter()
     try:
-        selection = named.defense.select(pool)
+        selection = defense.select(pool)
     except InputError as error:  # counted and listed, never dropped
         return {**candidates, "status": "failed", "message": str(error)}
     latency_ms = 1e3 * (time.perf_counter() - start)
     positions = selection.positions
     diagnostics = selection.diagnostics
+    selected = [attacked.passage(int(i)).id for i in selection[0]]
     return {
         **candidates,
-        "selected_ids": [ids[i] for i in selection[0]],
+        "selected_ids": selected,
         "selected_similarities": pool.similarities[positions].tolist(),
         "selected_scores": pool.scores[positions].tolist(),
-        "dropped_ids": [ids[i] for i in selection.dropped[0]],
+        "dropped_ids": [attacked.passage(int(i)).id for i in selection.dropped[0]],
         "n_selected": int(selection.n_selected[0]),
         "short": int(selection.n_selected[0]) < plan.k,
         "sweep_threshold": _finite(diagnostics, "sweep_threshold"),
@@ -175,7 +269,7 @@ def _defend(
         "divergence": _finite(diagnostics, "divergence"),
         "p_value": _finite(diagnostics, "p_value"),  # NaN where no gate asked for a test
         "side": _word(diagnostics, "side"),
-        **_metrics(inputs, plan, row, attacked, selection[0], pool.scores[positions]),
+        **_metrics(inputs, plan, row, attacked, selected, pool.scores[positions]),
         "latency_ms": latency_ms,
     }
 
@@ -184,14 +278,12 @@ def _metrics(
     inputs: ExperimentInputs,
     plan: Plan,
     row: int,
-    attacked: _AttackedTopic,
-    selected: Int64Array,
+    attacked: _AttackedQuestion,
+    chosen: Sequence[str],
     scores: Float32Array,
 ) -> Row:
-    adversarial = attacked.injected.adversarial_ids
-    ids = attacked.injected.corpus.ids
-    chosen = [ids[i] for i in selected]
-    relevant = [passage.id for passage in inputs.topics[row].benign]
+    adversarial = attacked.adversarial_ids
+    relevant = inputs.relevant.get(inputs.questions[row].id, ())
     values = {
         "adversarial_precision": metrics.adversarial_precision(chosen, adversarial, plan.k),
         "adversarial_recall": metrics.adversarial_recall(chosen, adversarial),

@@ -1,12 +1,13 @@
 """What an experiment runs: attacks × axes × defences, as data.
 
 Owns the list of cells and the settings that identify a run. It computes nothing and reads
-nothing; the order here is the order of every table.
+nothing; the order here is the order of every table. `demo_plan` is the demo's; `bench` makes one
+from a configuration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,23 +15,27 @@ from epibias import _validate
 from epibias.defenses import MMR, BiasDef, NoDefense
 from epibias.defenses.base import Defense
 from epibias.errors import InputError
+from epibias.retrieval import CosineIndex
 
 CONTROL_AXIS = "random"  # knows nothing of stance: what works on it does not work by stance
 AXIS_METHODS = ("pca", "ridge", CONTROL_AXIS)
 POLARITIES = ("positive", "negative")
 INJECTIONS = (1, 5, 10)
 DECOY_LIMIT = 5
+OWN_PASSAGES = "injection"  # the adversarial passages that come with a question
 
 
 @dataclass(frozen=True)
 class Attack:
-    """What is injected for one topic.
+    """What is injected for one question.
 
     Parameters
     ----------
-    kind : {"clean", "injection", "decoys"}
-        Nothing; the first `injections` adversarial passages in file order; up to `injections`
-        passages that lie below the query's k-th best benign passage.
+    kind : str
+        "clean": nothing. "injection": the first `injections` of the question's own adversarial
+        passages, in file order. "decoys": up to `injections` of them that lie below the query's
+        k-th best benign passage. Any other word: the first `injections` passages of the attack of
+        that name.
     polarity : {"none", "positive", "negative"}
         Side of the injected passages; "none" for the clean corpus.
     injections : int
@@ -56,13 +61,25 @@ class Attack:
         >>> Attack.of_row(cells).key
         'injection-negative-10'
         """
-        asked = DECOY_LIMIT if row["attack"] == "decoys" else int(row["condition"])
+        number = row["condition"].rpartition("-")[2]
+        asked = DECOY_LIMIT if row["attack"] == "decoys" else int(number)
         return cls(row["attack"], row["polarity"], asked)
 
     @property
     def condition(self) -> str:
-        """Column of the tables: "0", "1", "5", "10" or "decoys"; both polarities share one."""
-        return "decoys" if self.kind == "decoys" else str(self.injections)
+        """Column of the tables: "0", "1", "5", "10", "decoys", or "verbatim-5" for other attacks.
+
+        Both polarities share one.
+        """
+        if self.kind == "decoys":
+            return "decoys"
+        number = str(self.injections)
+        return number if self.kind in ("clean", OWN_PASSAGES) else f"{self.kind}-{number}"
+
+    @property
+    def source(self) -> str:
+        """Whose passages are injected: the question's own, or those of the attack."""
+        return OWN_PASSAGES if self.kind == "decoys" else self.kind
 
     @property
     def key(self) -> str:
@@ -88,12 +105,19 @@ class NamedDefense:
     uses_axis : bool
         Whether the axis can change what it selects. Where not, its selection metrics are reported
         once, under axis "any".
+    of_index : callable, optional
+        Makes the defence anew for the index of an attacked corpus, where it searches that itself;
+        `defense` then only tells the parameters.
+    prompt : str, optional
+        Template of the answers from what it selects, where it has one of its own.
     """
 
     key: str
     title: str
     defense: Defense
     uses_axis: bool = True
+    of_index: Callable[[CosineIndex], Defense] | None = None
+    prompt: str | None = None
 
 
 @dataclass(frozen=True)
@@ -143,7 +167,7 @@ class Plan:
     def injected(self) -> tuple[str, ...]:
         """Conditions under which a number of passages is injected, in order."""
         kinds = {attack.condition: attack.kind for attack in self.attacks}
-        return tuple(c for c in self.conditions if kinds[c] == "injection")
+        return tuple(c for c in self.conditions if kinds[c] == OWN_PASSAGES)
 
     def settings(self) -> dict[str, Any]:
         """Everything in the plan that can change a result, ready for JSON."""

@@ -5,10 +5,13 @@ so it can be resumed; a run under other settings is refused; two processes canno
 It does not know what the rows mean.
 
     manifest.json   settings (must agree on resume), environment, times
-    parts/          one Parquet file a finished topic; removed after the marker is written
+    parts/          a Parquet file a finished question; removed after the marker is written
     raw.parquet     all parts, in the order of the plan
     tables/ trec/ report.html
     complete.json   the marker: hash of raw.parquet; a folder without it is unfinished
+
+An experiment has other tables beside the main one, in parts of their own: those of a question are
+written before its main part, so that a question with a main part is whole.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from epibias.errors import InputError
 from epibias.experiment import raw
 from epibias.experiment.manifest import FORMAT, now, settings_hash
 
-PARTS = ("parts/*.parquet", "parts/*.damaged")
+PARTS = ("parts/*.parquet", "parts/*.jsonl", "parts/*.damaged")
 # Everything a run writes; `overwrite` removes these and nothing else. The marker goes first, the
 # manifest last: a folder that was half cleared is still known as an unfinished run.
 OWN_FILES = (
@@ -38,6 +41,14 @@ OWN_FILES = (
     "tables/results.csv",
     "tables/results.md",
     "tables/latency.csv",
+    *(f"tables/{name}.csv" for name in ("answers", "costs", "failed", "properties", "validity")),
+    "figures/*.svg",
+    "passages.parquet",
+    "validity.parquet",
+    "answers.parquet",
+    "answers.jsonl",
+    "costs.json",
+    "summary.json",
     "trec/*.qrels",
     "trec/*/*.qrels",
     "trec/*/*.run",
@@ -45,6 +56,7 @@ OWN_FILES = (
     "manifest.json",
 )
 LOCK_NAME = ".lock"
+REPLIES_PREFIX = "replies-"  # what models answered: kept even by `overwrite`, as it costs most
 
 
 class RunFolder:
@@ -119,7 +131,7 @@ class RunFolder:
             _files.make_folder(self.parts)
             return "new"
         self._compare(recorded, wanted)
-        for pattern in ("", "parts/", "tables/", "trec/", "trec/*/"):
+        for pattern in ("", "parts/", "tables/", "figures/", "trec/", "trec/*/"):
             self._remove(f"{pattern}{_files.TEMPORARY_PREFIX}*")
         if self.is_complete:
             self._check_raw()
@@ -131,23 +143,55 @@ class RunFolder:
         _files.write_json(self.path / "manifest.json", recorded)
         return "resumed"
 
-    def topics_done(self, topics: Sequence[str]) -> list[str]:
-        """Topics whose part is whole and of these settings; a damaged part is put aside."""
+    def topics_done(self, topics: Sequence[str], tables: Sequence[raw.Table] = ()) -> list[str]:
+        """Topics whose part is whole and of these settings; a damaged part is put aside.
+
+        With `tables`, their parts have to be whole too.
+        """
         done = []
         for topic in topics:
-            path = self._part(topic)
-            if not path.is_file():
+            if not self._part(topic).is_file():
                 continue
-            try:
-                raw.read(path, self._hash)
-            except InputError:
-                path.replace(path.with_suffix(".damaged"))
-                continue
-            done.append(topic)
+            if all([self._is_whole(topic, table) for table in (raw.RAW, *tables)]):
+                done.append(topic)
         return done
 
-    def write_part(self, topic: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Keep the rows of one topic, whole or not at all."""
+    def _is_whole(self, topic: str, table: raw.Table) -> bool:
+        path = self._part(topic, table)
+        try:
+            raw.read(path, self._hash, table)
+        except InputError:
+            if path.exists():
+                path.replace(path.with_suffix(".damaged"))
+            return False
+        return True
+
+    def write_part(
+        self,
+        topic: str,
+        rows: Sequence[Mapping[str, Any]],
+        others: Mapping[raw.Table, Sequence[Mapping[str, Any]]] | None = None,
+        lines: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Keep what was found of one topic, whole or not at all: the main rows come last.
+
+        Parameters
+        ----------
+        topic : str
+            Name of the part; one that a file can have.
+        rows : sequence of mapping
+            Of the main table.
+        others : mapping, optional
+            Rows of other tables.
+        lines : sequence of mapping, optional
+            For JSON lines.
+        """
+        if lines is not None:
+            text = "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in lines)
+            _files.write_text(self.parts / f"{topic}.jsonl", text)
+        for table, content in (others or {}).items():
+            with _files.replacing(self._part(topic, table)) as temporary:
+                raw.write(temporary, content, self._hash, table)
         with _files.replacing(self._part(topic)) as temporary:
             raw.write(temporary, rows, self._hash)
 
@@ -157,6 +201,19 @@ class RunFolder:
         with _files.replacing(self.path / "raw.parquet") as temporary:
             raw.write(temporary, rows, self._hash)
         return rows
+
+    def join_table(self, topics: Sequence[str], table: raw.Table = raw.RAW) -> int:
+        """Join the parts of a table, one at a time, into its file; the number of rows."""
+        with _files.replacing(self.path / f"{table.name}.parquet") as temporary:
+            return raw.join(
+                temporary, (self._part(topic, table) for topic in topics), self._hash, table
+            )
+
+    def join_lines(self, topics: Sequence[str], name: str) -> None:
+        """Join the JSON lines of the parts, one at a time, into a file."""
+        with _files.replacing(self.path / name) as temporary, temporary.open("wb") as file:
+            for topic in topics:
+                file.write((self.parts / f"{topic}.jsonl").read_bytes())
 
     def rows(self) -> list[raw.Row]:
         """Rows of raw.parquet."""
@@ -169,6 +226,10 @@ class RunFolder:
             raise InputError("run folder", "a manifest.json", "none", str(self.path))
         return recorded
 
+    def write_json(self, name: str, value: object) -> None:
+        """Write a file of the run, whole or not at all."""
+        _files.write_json(self.path / name, value)
+
     def note(self, **fields: object) -> None:
         """Add fields to the manifest outside its settings (times, counts)."""
         _files.write_json(self.path / "manifest.json", {**self.manifest(), **fields})
@@ -179,8 +240,10 @@ class RunFolder:
         _files.write_json(self.path / "complete.json", marker)
         self._remove(*PARTS)
 
-    def _part(self, topic: str) -> Path:
-        return self.parts / f"{topic}.parquet"
+    def _part(self, topic: str, table: raw.Table = raw.RAW) -> Path:
+        return self.parts / (
+            f"{topic}.parquet" if table is raw.RAW else f"{topic}.{table.name}.parquet"
+        )
 
     def _raw_sha256(self) -> str:
         return hashlib.sha256((self.path / "raw.parquet").read_bytes()).hexdigest()
@@ -236,7 +299,8 @@ class RunFolder:
         foreign = [
             entry.name
             for entry in sorted(self.path.iterdir())
-            if entry.name != LOCK_NAME and not entry.name.startswith(_files.TEMPORARY_PREFIX)
+            if entry.name != LOCK_NAME
+            and not entry.name.startswith((_files.TEMPORARY_PREFIX, REPLIES_PREFIX))
         ]
         if foreign:
             found = f"{foreign[0]!r} in it and no manifest.json"

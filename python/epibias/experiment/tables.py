@@ -1,8 +1,8 @@
 """Tables of a run: raw rows in, means with bootstrap intervals out.
 
-Owns what is averaged over what. The unit is the topic: the two polarities of an attack are
-averaged within a topic first, then the interval is taken over topics. Rows that failed, and
-topics where an attack does not exist, are counted beside every mean.
+Owns what is averaged over what. The unit is the question: the two polarities of an attack are
+averaged within a question first, then the interval is taken over questions. Rows that failed, and
+questions where an attack does not exist, are counted beside every mean.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ N_RESAMPLES = 10_000
 
 # What is averaged: name to value of one raw row. Those in PER_AXIS depend on the axis whatever
 # the defence; the signed ones would cancel between polarities, so they are given for each only.
-_Value = Callable[[Row], "float | None"]
-_Ends = tuple["float | None", "float | None", "float | None", int]  # mean, low, high, n
-METRICS: dict[str, _Value] = {
+Value = Callable[[Row], "float | None"]
+Ends = tuple["float | None", "float | None", "float | None", int]  # mean, low, high, n
+METRICS: dict[str, Value] = {
     "adversarial_precision": lambda row: row["adversarial_precision"],
     "adversarial_recall": lambda row: row["adversarial_recall"],
     "none_selected": lambda row: row["none_selected"],
@@ -62,15 +62,15 @@ class ResultRow:
     condition : str
         "0", "1", "5", "10" injections or "decoys".
     polarity : str
-        "both" (averaged within a topic), "positive" or "negative".
+        "both" (averaged within a question), "positive" or "negative".
     metric : str
         A name of `METRICS`, or `RATIO`.
     mean, low, high : float or None
-        Mean over topics and its 95 % bootstrap interval; None where no topic has a value.
+        Mean over questions and its 95 % bootstrap interval; None where none has a value.
     n : int
-        Topics in the mean.
+        Questions in the mean.
     n_failed, n_not_applicable : int
-        Raw rows that failed, and raw rows of topics where the attack does not exist.
+        Raw rows that failed, and raw rows of questions where the attack does not exist.
     """
 
     defense: str
@@ -119,7 +119,7 @@ def with_shifts(rows: Iterable[Row]) -> list[Row]:
     """
     rows = list(rows)
     clean = {
-        (row["topic"], row["axis"], row["defense"]): row["mean_score"]
+        (row["query_id"], row["axis"], row["defense"]): row["mean_score"]
         for row in rows
         if row["attack"] == "clean"
     }
@@ -131,7 +131,7 @@ def with_shifts(rows: Iterable[Row]) -> list[Row]:
     ):
         references = [
             clean.get(
-                (row["topic"], row["axis"], row["defense"] if name == "b_retrieval" else "none")
+                (row["query_id"], row["axis"], row["defense"] if name == "b_retrieval" else "none")
             )
             for row in rows
         ]
@@ -184,58 +184,59 @@ def _means(
             ):
                 continue
             label = axis if per_axis else ANY_AXIS
-            by_topic = _topic_means(usable, value)
-            interval = _interval(tuple(by_topic.values()), seed)
+            of_questions = question_means(usable, value)
+            interval = interval_of(tuple(of_questions.values()), seed)
             found.append(
                 ResultRow(named.key, label, condition, polarity, metric, *interval, *counts)
             )
         if attacked and (named.uses_axis or is_first):
             label = axis if named.uses_axis else ANY_AXIS
-            ratio = _ratio(usable, seed)
+            ratio = ratio_of(usable, seed)
             found.append(ResultRow(named.key, label, condition, polarity, RATIO, *ratio, *counts))
     return found
 
 
-def _topic_means(rows: list[Row], value: _Value) -> dict[str, float]:
-    """One value a topic: the mean over its polarities; topics without a value are left out.
+def question_means(rows: list[Row], value: Value) -> dict[tuple[str, str], float]:
+    """One value a question: the mean over its polarities; those without a value are left out.
 
-    In the order of the topics' names: the bootstrap draws by place, so that its interval would
+    In the order of topics and ids: the bootstrap draws by place, so that its interval would
     otherwise depend on the order of the rows.
     """
-    values: dict[str, list[float]] = defaultdict(list)
+    values: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
         one = value(row)
         if one is not None:
-            values[row["topic"]].append(one)
-    return {topic: float(np.mean(values[topic])) for topic in sorted(values)}
+            values[row["topic"], row["query_id"]].append(one)
+    return {question: float(np.mean(values[question])) for question in sorted(values)}
 
 
 @functools.lru_cache(maxsize=4096)  # many cells have the same values, above all zeros
-def _interval(values: tuple[float, ...], seed: int) -> _Ends:
+def interval_of(values: tuple[float, ...], seed: int) -> Ends:
+    """Mean of one value a question, with the ends of its interval, and how many there are."""
     if not values:
         return None, None, None, 0
     return _ends(bootstrap_interval(values, n_resamples=N_RESAMPLES, seed=seed))
 
 
-def _ratio(rows: list[Row], seed: int) -> _Ends:
-    """Mean adversarial precision over mean recall, with its interval over topics."""
-    precision = _topic_means(rows, METRICS["adversarial_precision"])
-    recall = _topic_means(rows, METRICS["recall_over_k"])
+def ratio_of(rows: list[Row], seed: int) -> Ends:
+    """Mean adversarial precision over mean recall, with its interval over questions."""
+    precision = question_means(rows, METRICS["adversarial_precision"])
+    recall = question_means(rows, METRICS["recall_over_k"])
     both = sorted(precision.keys() & recall.keys())
     if not both:
         return None, None, None, 0
     return _ends(
         ratio_interval(
-            [precision[topic] for topic in both],
-            [recall[topic] for topic in both],
+            [precision[question] for question in both],
+            [recall[question] for question in both],
             n_resamples=N_RESAMPLES,
             seed=seed,
         )
     )
 
 
-def _ends(interval: Interval) -> _Ends:
-    """Take an interval apart; None for what is not known, as the ends for a single topic."""
+def _ends(interval: Interval) -> Ends:
+    """Take an interval apart; None for what is not known, as the ends for a single question."""
     low, high = finite_or_none(interval.low), finite_or_none(interval.high)
     return finite_or_none(interval.mean), low, high, interval.n
 
@@ -264,14 +265,17 @@ def write_tables(folder: Path, results: Results, rows: Sequence[Row], plan: Plan
 
     _files.make_folder(folder)
     names = [field.name for field in fields(ResultRow)]
-    _files.write_text(folder / "results.csv", _csv(names, [asdict(row) for row in results.rows]))
+    _files.write_text(
+        folder / "results.csv", csv_text(names, [asdict(row) for row in results.rows])
+    )
     _files.write_text(folder / "results.md", results_markdown(results, plan))
     latency = latency_rows(rows, plan)
     names = ["defense", "n_calls", "median_ms", "p95_ms"]
-    _files.write_text(folder / "latency.csv", _csv(names, latency))
+    _files.write_text(folder / "latency.csv", csv_text(names, latency))
 
 
-def _csv(names: Sequence[str], records: Sequence[dict[str, object]]) -> str:
+def csv_text(names: Sequence[str], records: Sequence[dict[str, object]]) -> str:
+    """Write records as CSV with these columns: floats to six places, None as nothing."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(names)

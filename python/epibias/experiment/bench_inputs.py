@@ -1,0 +1,264 @@
+"""From names to things: question sets, encoders, generators, attacks of an experiment.
+
+Owns every place where an experiment loads something, so that a dry run and the tests can put
+others in. Nothing here talks to a network but through what is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from epibias._validate import extra
+from epibias.attacks.adversarial_set import AdversarialSet
+from epibias.attacks.question_copies import poisonedrag, verbatim
+from epibias.corpus import Passage
+from epibias.data_sets import Question, QuestionSet, load_questions
+from epibias.encoder import Encoder
+from epibias.errors import InputError
+from epibias.experiment.config_types import (
+    AttackChoice,
+    Config,
+    DataSetChoice,
+    GeneratorChoice,
+    NLIChoice,
+)
+from epibias.experiment.inputs import InjectedPassages
+from epibias.experiment.plan import (
+    DECOY_LIMIT,
+    OWN_PASSAGES,
+    Attack,
+    NamedDefense,
+    Plan,
+)
+from epibias.generators.base import Generator
+from epibias.nli import NLI
+
+
+class Loaders:
+    """How an experiment gets what its configuration names; a test gives others."""
+
+    def questions(self, config: Config, choice: DataSetChoice) -> QuestionSet:
+        """Load a question set; of a folder of the user's when there is a path."""
+        source = choice.name if choice.path is None else config.path(choice.path)
+        return load_questions(source)
+
+    def encoder(self, name: str, *, cache: bool = True) -> Encoder:
+        """Load an encoder, with its cache on disk."""
+        from epibias.encoder import SentenceTransformerEncoder
+
+        return SentenceTransformerEncoder(name, cache=cache, progress=False)
+
+    def generator(
+        self, config: Config, choice: GeneratorChoice, out: Path, *, offline: bool
+    ) -> Generator:
+        """Make a generator that keeps every reply in a file; offline, only what stands there."""
+        CachedGenerator = extra(
+            "bench run", "epibias.generators.cache", "generators"
+        ).CachedGenerator
+
+        path = out / f"replies-{choice.name}.jsonl"
+        if choice.cache is not None:
+            path = config.path(choice.cache)
+        found: Generator = CachedGenerator(
+            None if offline else self._model(config, choice), path, offline=offline
+        )
+        return found
+
+    def _model(self, config: Config, choice: GeneratorChoice) -> Generator | None:
+        if choice.url is not None:
+            OpenAICompatibleGenerator = extra(
+                "bench run", "epibias.generators.openai_compatible", "generators"
+            ).OpenAICompatibleGenerator
+
+            assert choice.model is not None  # noqa: S101  for mypy; read_config saw to it
+            made: Generator = OpenAICompatibleGenerator(
+                choice.model,
+                choice.url,
+                api_key_variable=choice.key_variable,
+                concurrency=choice.concurrency,
+            )
+            return made
+        if choice.gguf is not None:
+            GGUFGenerator = extra(
+                "bench run", "epibias.generators.gguf", "generators"
+            ).GGUFGenerator
+
+            local: Generator = GGUFGenerator(config.path(choice.gguf), name=choice.model)
+            return local
+        return None
+
+    def nli(self, config: Config, choice: NLIChoice, out: Path) -> NLI:
+        """Load a model of natural language inference; what it judged is kept in a file."""
+        CachedNLI = extra("bench run", "epibias.nli.cache", "generators").CachedNLI
+
+        made: NLI
+        if choice.kind == "onnx":
+            OnnxNLI = extra("bench run", "epibias.nli.onnx", "generators").OnnxNLI
+
+            assert choice.tokenizer is not None  # noqa: S101  for mypy; read_config saw to it
+            tokenizer = config.path(choice.tokenizer)
+            made = OnnxNLI(config.path(choice.model), tokenizer, meaning=choice.labels)
+        else:
+            CrossEncoderNLI = extra(
+                "bench run", "epibias.nli.cross_encoder", "generators"
+            ).CrossEncoderNLI
+
+            made = CrossEncoderNLI(choice.model)
+        kept: NLI = CachedNLI(made, out / "replies-nli.jsonl")
+        return kept
+
+
+@dataclass(frozen=True)
+class LoadedSet:
+    """A question set, with the passages that every attack has for its questions.
+
+    Parameters
+    ----------
+    questions : QuestionSet
+    chosen : tuple of Question
+        Those that are run.
+    files : mapping
+        Attack name to its passages, of attacks that are read from a file.
+    i_own_this_index : bool
+        What attacks that write passages are told.
+    """
+
+    questions: QuestionSet
+    chosen: tuple[Question, ...]
+    files: Mapping[str, AdversarialSet] = field(default_factory=dict, hash=False)
+    i_own_this_index: bool = False
+
+    def injected(self, config: Config, part: Sequence[Question]) -> InjectedPassages:
+        """Give what can be injected for some of the questions."""
+        found: dict[tuple[str, str, str], Sequence[Passage]] = {}
+        for question in part:
+            for attack in config.attacks:
+                for polarity in polarities_of(attack, config):
+                    source = OWN_PASSAGES if attack.kind == "decoys" else attack.name
+                    passages = self._of(attack, question, polarity, max(config.injections))
+                    found[question.id, source, polarity] = passages
+        return found
+
+    def _of(
+        self, attack: AttackChoice, question: Question, polarity: str, most: int
+    ) -> Sequence[Passage]:
+        own = question.adversarial.get(polarity, ())
+        if attack.kind == "file":
+            return self.files[attack.name].of(question.id, polarity, attack.attack)
+        if attack.kind in ("injection", "decoys"):
+            return own
+        sure = self.i_own_this_index
+        if attack.kind == "verbatim":
+            return list(verbatim(question.id, question.text, n=most, i_own_this_index=sure).corpus)
+        if not own:
+            return ()
+        return list(
+            poisonedrag(question.id, question.text, own, polarity, i_own_this_index=sure).corpus
+        )
+
+
+def polarities_of(attack: AttackChoice, config: Config) -> tuple[str, ...]:
+    """Sides that an attack takes; the question word for word takes none."""
+    return ("none",) if attack.kind == "verbatim" else config.polarities
+
+
+def load_set(
+    config: Config, choice: DataSetChoice, loaders: Loaders, *, i_own_this_index: bool = False
+) -> LoadedSet:
+    """Load a question set and what the attacks of the configuration have for it.
+
+    Raises
+    ------
+    InputError
+        A set or file that cannot be loaded; fewer passages than candidates.
+    """
+    questions = loaders.questions(config, choice)
+    chosen = questions.questions[: choice.n_questions]
+    needed = max(config.k) * config.pool_factor
+    if len(questions.corpus) < needed:
+        expected = f"at least {needed} passages, k · pool_factor, to retrieve"
+        raise InputError(f"dataset {choice.name!r}", expected, f"{len(questions.corpus)}")
+    files = {}
+    for attack in config.attacks:
+        if attack.kind == "file":
+            assert attack.path is not None  # noqa: S101  for mypy; read_config saw to it
+            files[attack.name] = AdversarialSet.read(
+                config.path(attack.path),
+                columns=attack.columns or None,
+                values=attack.values or None,
+                defaults=attack.defaults or None,
+            )
+    return LoadedSet(questions, tuple(chosen), files, i_own_this_index)
+
+
+def attacks_of(config: Config) -> tuple[Attack, ...]:
+    """Attacks of a configuration in table order: clean first, polarities beside each other."""
+    found = [Attack("clean")]
+    for choice in config.attacks:
+        if choice.kind == "decoys":
+            found += [Attack("decoys", polarity, DECOY_LIMIT) for polarity in config.polarities]
+            continue
+        found += [
+            Attack(choice.name, polarity, number)
+            for number in config.injections
+            for polarity in polarities_of(choice, config)
+        ]
+    return tuple(found)
+
+
+def answering(config: Config) -> tuple[str, ...]:
+    """Name the generators that answer: as told, else all but the judge, if there are others."""
+    if config.answers.generators:
+        return config.answers.generators
+    names = tuple(one.name for one in config.generators)
+    judge = None if config.judge is None else config.judge.generator
+    return tuple(name for name in names if name != judge) or names
+
+
+def plan_of(config: Config, k: int, defenses: tuple[NamedDefense, ...]) -> Plan:
+    """Plan of a configuration for one k."""
+    return Plan(k, config.pool_factor, config.seed, defenses, attacks_of(config), config.axes)
+
+
+def set_identity(loaded: LoadedSet) -> dict[str, Any]:
+    """Tell a question set from another, for the manifest: files, counts, hashes of attack files."""
+    return {
+        "licence": loaded.questions.licence,
+        "files": dict(loaded.questions.files),
+        "n_questions": len(loaded.chosen),
+        "n_passages": len(loaded.questions.corpus),
+        "texts_sha256": _texts_sha256(loaded),
+    }
+
+
+def _texts_sha256(loaded: LoadedSet) -> str:
+    """Hash of everything that the rows depend on: ids, texts, stances, adversarial passages."""
+    digest = hashlib.sha256()
+
+    def add(*parts: object) -> None:
+        for part in parts:
+            digest.update(f"{part}\n".encode())
+
+    for passage in loaded.questions.corpus:
+        add(passage.id, passage.title, passage.text)
+    for question in loaded.chosen:
+        add(question.id, question.text, question.topic, question.stances)
+        relevant = loaded.questions.relevant.get(question.id, ())
+        groups = [question.anchors, *question.adversarial.values()]
+        add(*relevant, *(f"{one.id}\t{one.text}" for group in groups for one in group))
+    for name, found in loaded.files.items():
+        add(name, *(f"{one.passage.id}\t{one.passage.text}" for one in found.passages))
+    return digest.hexdigest()
+
+
+def check_extras(config: Config) -> None:
+    """Refuse to start without a package that the run needs: before the first minute, not after."""
+    wanted = [("pyarrow", "parquet"), ("jinja2", "report"), ("matplotlib", "figures")]
+    if any(one.url is not None for one in config.generators):
+        wanted.append(("httpx", "generators"))
+    for package, name in wanted:
+        extra("bench run", package, name)

@@ -1,0 +1,143 @@
+"""The configuration of an experiment: every error names the key, the kind and what was found."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench_fakes import ANSWERS, SMALL, FakeLoaders, write_config
+from epibias.defenses import BiasDef
+from epibias.errors import InputError
+from epibias.experiment.bench_inputs import attacks_of, check_extras
+from epibias.experiment.config import read_config
+from epibias.experiment.config_types import DefenseChoice
+from epibias.experiment.defense_kinds import KINDS, Services, make_defense
+from epibias.experiment.dry_run import dry_run
+
+
+def test_a_file_becomes_checked_values(tmp_path):
+    config = read_config(write_config(tmp_path, SMALL + ANSWERS))
+    assert config.injections == (1, 5)
+    assert config.polarities == ("positive", "negative")
+    assert config.datasets[0].n_questions == 3
+    assert config.encoders[0].name == "fake"
+    assert config.answers.repeats == 2
+    assert config.judge.passages == 12
+    assert config.path("x.jsonl") == tmp_path / "x.jsonl"
+    assert [attack.key for attack in attacks_of(config)] == [
+        "clean",
+        "injection-positive-1",
+        "injection-negative-1",
+        "injection-positive-5",
+        "injection-negative-5",
+        "decoys-positive",
+        "decoys-negative",
+    ]
+
+
+WRONG = [
+    ('name = "small"', "", r"^name: expected a value, got nothing \(.*small\.toml\)$"),
+    ('name = "small"', "name = 5", r"^name: expected a text, got int"),
+    ('axes = ["pca", "random"]', 'axes = ["pcs"]', r"^axes\[0\]: expected 'pca' or .*got 'pcs'"),
+    ('axes = ["pca", "random"]', 'axes = "pca"', r"^axes: expected an array .*got 'pca'"),
+    ("[0, 1, 5]", "[1, 1]", r"^injections: expected each value once, got \[1, 1\]"),
+    ("[0, 1, 5]", "[-1]", r"^injections\[0\]: expected an integer of at least 0, got -1"),
+    ("questions = 3", "questions = 0", r"^dataset\[0\]\.questions: expected an integer of at "),
+    ("questions = 3", "question = 3", r"dataset\[0\]\.question: .*did you mean 'questions'"),
+    ('retrieve = "fake"', "", r"^encoder\[0\]\.retrieve: expected a value, got nothing"),
+    ('kind = "decoys"', 'kind = "lies"', r"^attack\[1\]\.kind: expected 'injection' or .*'lies'"),
+    ('kind = "decoys"', 'kind = "file"', r"^attack\[1\]\.name: expected a value, got nothing"),
+    ('kind = "decoys"', 'kind = "injection"', r"^attack\[1\]: expected each name once"),
+    ('kind = "biasdef"', 'kind = "biasdeff"', r"^defense\[1\]\.kind: expected 'none' or"),
+    ('kind = "biasdef"', 'kind = "mmr"\nkey = "a/b"', r"^defense\[1\]\.key: expected letters"),
+    ('kind = "none"', 'kind = "mmr"', r"^defense\[0\]\.kind: expected kind 'none' first"),
+    ("[[encoder]]", "[encoder]", r"^encoder: expected tables, each under \[\[encoder\]\]"),
+    ('name = "small"', 'name = "small', r"^configuration: expected TOML, got .*line 2"),
+    ('name = "small"', 'name = "small"\nspeed = 1', r"^speed: expected one of .*a key that is not"),
+    ('name = "small"', 'name = "a"\nfact_check = true', r"^fact_check: expected false, or a table"),
+    ('"scripted"\ncache = "replies.jsonl"', '"scripted"', r"^generator\[0\]\.url: expected a url"),
+    ("repeats = 2", 'repeats = "2"', r"^answers\.repeats: expected an integer from 1 to 100"),
+    ('axes = ["pca"]', 'axes = ["ridge"]', r"^answers\.axes: expected some of pca, random"),
+    ('[judge]\ngenerator = "scripted"', '[judge]\ngenerator = "gpt"',
+     r"^judge\.generator: expected the name of a \[\[generator\]\]: scripted, got 'gpt'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "message"), WRONG)
+def test_a_wrong_key_is_named(tmp_path, old, new, message):
+    text = SMALL + ANSWERS
+    assert old in text
+    with pytest.raises(InputError, match=message):
+        read_config(write_config(tmp_path, text.replace(old, new)))
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(InputError, match=r"configuration: expected a file that can be read"):
+        read_config(tmp_path / "none.toml")
+
+
+def test_parameters_of_a_defence_are_checked_by_name_and_value():
+    with pytest.raises(InputError, match=r"defense 'b', parameters\.gates: expected one of .*gate"):
+        make_defense(DefenseChoice("biasdef", "b", None, {"gates": 1}), 5, 0, Services())
+    with pytest.raises(InputError, match=r"defense 'b', parameters\.side: expected 'right' or"):
+        make_defense(DefenseChoice("biasdef", "b", None, {"side": "left"}), 5, 0, Services())
+    with pytest.raises(InputError, match=r"defense 's', kind: expected a table \[nli\]"):
+        make_defense(DefenseChoice("smart", "s"), 5, 0, Services())
+    made = make_defense(DefenseChoice("biasdef", "b", None, {"gate": 0.1}), 3, 7, Services())
+    assert made.defense == BiasDef(k=3, gate=0.1, seed=7)
+    assert made.title == "BiasDef gate=0.1"
+
+
+def test_every_kind_that_needs_no_model_can_be_made():
+    for name, kind in KINDS.items():
+        if not kind.needs:
+            made = make_defense(DefenseChoice(name, name), 4, 0, Services())
+            assert made.defense.parameters()["k"] == 4, name
+            assert (made.of_index is None) is (not kind.of_index)
+
+
+def test_a_dry_run_counts_and_runs_nothing(tmp_path):
+    config = read_config(write_config(tmp_path, SMALL + ANSWERS))
+    loaders = FakeLoaders()
+    found = dry_run(config, tmp_path / "run", loaders=loaders)
+    [arm] = found.arms
+    attacks = 1 + 2 * 2 + 2
+    assert (arm.questions, arm.passages) == (3, 288)
+    assert arm.cells == 3 * attacks * 2 * 2
+    assert arm.texts == 3 + 3 * 8 + 288 + 3 * 2 * 10
+    # Per attack two contexts (none; biasdef on pca); two repeats, each judged; 12 passages judged.
+    assert arm.prompts == 3 * attacks * 2 * 2 * 2 + 12
+    assert not (tmp_path / "run").exists()
+    assert loaders.made == []
+    assert any("cache is not there" in problem for problem in found.problems)
+    assert not found.ready
+
+
+def test_the_paper_can_be_counted_where_its_data_are_not(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+
+    class Nowhere(FakeLoaders):
+        def questions(self, config, choice):
+            raise InputError("name", "a set that is here", "none")
+
+    config = read_config("paper")
+    found = dry_run(config, tmp_path / "run", loaders=Nowhere())
+    wiki = found.arms[0]
+    assert (wiki.dataset, wiki.questions, wiki.k) == ("wiki-balance", 452, 5)
+    assert wiki.cells == 452 * 7 * len(config.defenses)
+    assert config.answers.repeats == 3
+    assert {one.model for one in config.generators} >= {
+        "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B",
+        "gpt-4.1",
+    }
+    assert any("wiki-balance" in line for line in found.unchecked)
+    assert any("tas-b" in line for line in found.unchecked)
+    assert found.lines()[0].startswith("Cells: ")
+
+
+def test_the_shipped_debates_are_ready(tmp_path):
+    config = read_config("debates")
+    check_extras(config)
+    found = dry_run(config, tmp_path / "run")
+    assert found.problems == []
+    assert found.total("prompts") == 0
+    assert found.document()["n_cells"] == found.total("cells") > 5000
