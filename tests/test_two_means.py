@@ -33,13 +33,21 @@ def test_no_partition_of_few_points_is_better(seed):
     assert np.flatnonzero(found == 0).tolist() == own
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_runs_find_nearly_what_trying_all_finds(seed, monkeypatch):
+    points = np.random.default_rng(seed).standard_normal((12, 6))
+    best = inertia(points, two_means(points))
+    monkeypatch.setattr(module, "ALL_PARTITIONS_UP_TO", 0)
+    found = inertia(points, two_means(points))
+    assert abs(found - best) <= 1e-9 * best
+
+
 @pytest.mark.parametrize("n", [20, 60])
 @pytest.mark.parametrize("seed", range(3))
 def test_it_is_at_least_as_good_as_scikit_learn(seed, n):
     points = np.random.default_rng(seed).standard_normal((n, 5))
     other = KMeans(2, n_init=10, max_iter=500, random_state=0).fit(points)
-    limit = 1 + 1e-9 if n <= module.ALL_PAIRS_UP_TO else 1.01  # fewer runs beyond all pairs
-    assert inertia(points, two_means(points)) <= other.inertia_ * limit
+    assert inertia(points, two_means(points)) <= other.inertia_ * (1 + 1e-9)
 
 
 def test_equal_points_are_one_cluster_and_ties_go_to_the_first():

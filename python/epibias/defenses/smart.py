@@ -51,7 +51,9 @@ class SMART:
     k : int
         At least 1.
     conflict_weight : float
-        γ, at least 0; at 0 contradictions do not count.
+        γ, at least 0; at 0 contradictions do not count. No source that we could read states it.
+        0.1 by default: at 1, passages that do not contradict each other hardly repel each other
+        any more, copies included.
     relevance_weight : float
         w in [0, 1): 0 is similarity and contradiction alone.
 
@@ -62,7 +64,7 @@ class SMART:
 
     References
     ----------
-    Li, Hu and Wan 2024, arXiv:2409.13992, for the kernel; γ is not stated where we could read it.
+    Li, Hu and Wan 2024, arXiv:2409.13992, for the kernel.
     Chen, Zhang and Zhou 2018, arXiv:1709.05135, for the greedy choice and its weight.
 
     Examples
@@ -82,7 +84,7 @@ class SMART:
     nli: NLI
     k: int = 5
     _: KW_ONLY
-    conflict_weight: float = 1.0
+    conflict_weight: float = 0.1
     relevance_weight: float = 0.5
 
     def __post_init__(self) -> None:
