@@ -50,6 +50,8 @@ class Page:
     chart : LineChart
     chart_caption : str
     tables : sequence of Table
+    more_charts : sequence of (str, LineChart, str)
+        Name of the file after that of the document, chart, caption; drawn below the first.
     """
 
     title: str
@@ -58,9 +60,10 @@ class Page:
     chart: LineChart
     chart_caption: str
     tables: Sequence[Table]
+    more_charts: Sequence[tuple[str, LineChart, str]] = ()
 
 
-def check_out(folder: Path, name: str) -> None:
+def check_out(folder: Path, name: str, made_by: str | None = None) -> None:
     """Refuse, before any work, a folder that cannot take the files, or has others of these names.
 
     Parameters
@@ -68,6 +71,8 @@ def check_out(folder: Path, name: str) -> None:
     folder : Path
     name : str
         Of the files, and of the command that makes them: `latency`, `stress`.
+    made_by : str, optional
+        The command, where it is not `epibias` and that name.
 
     Raises
     ------
@@ -76,13 +81,14 @@ def check_out(folder: Path, name: str) -> None:
     InputError
         A file in place of the folder; files of these names that the command did not write.
     """
-    extra(f"epibias {name} --out", "jinja2", "report")
+    command = made_by or f"epibias {name}"
+    extra(f"{command} --out", "jinja2", "report")
     if folder.exists() and not folder.is_dir():
         raise InputError("--out", "a folder", "a file", str(folder))
     paths = [folder / f"{name}.{ending}" for ending in ("json", "svg", "html")]
     there = [path for path in paths if path.exists() or path.is_symlink()]
-    if there and not _is_ours(paths[0], name):
-        found = f"{there[0].name!r}, and no {name}.json of epibias {name}"
+    if there and not _is_ours(paths[0], command):
+        found = f"{there[0].name!r}, and no {name}.json of {command}"
         raise InputError("--out", "a folder without such files", found, str(folder))
 
 
@@ -96,12 +102,13 @@ def write_out(folder: Path, name: str, document: Mapping[str, Any], page: Page) 
     InputError
         A folder or file that cannot be written, a full disk.
     """
-    jinja2 = extra(f"epibias {name} --out", "jinja2", "report")
+    jinja2 = extra(f"{document['made_by']} --out", "jinja2", "report")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     template = environment.from_string(_asset("epibias.costs", "page.html.j2"))
     svg = page.chart.svg()
+    more = [(name_after, chart.svg(), caption) for name_after, chart, caption in page.more_charts]
     html = template.render(
         title=page.title,
         notices=page.notices,
@@ -109,6 +116,7 @@ def write_out(folder: Path, name: str, document: Mapping[str, Any], page: Page) 
         tables=page.tables,
         chart=svg,
         chart_caption=page.chart_caption,
+        more_charts=more,
         made_by=document["made_by"],
         started=document["started"].replace("T", " "),
         commit=document["environment"]["commit"],
@@ -118,6 +126,8 @@ def write_out(folder: Path, name: str, document: Mapping[str, Any], page: Page) 
     _files.make_folder(folder)
     _files.write_json(folder / f"{name}.json", document)
     _files.write_text(folder / f"{name}.svg", svg)
+    for name_after, drawn, _ in more:
+        _files.write_text(folder / f"{name}-{name_after}.svg", drawn)
     _files.write_text(folder / f"{name}.html", html)
 
 
@@ -131,12 +141,12 @@ def machine(document: Mapping[str, Any]) -> str:
     )
 
 
-def _is_ours(path: Path, name: str) -> bool:
+def _is_ours(path: Path, command: str) -> bool:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(found, dict) and found.get("made_by") == f"epibias {name}"
+    return isinstance(found, dict) and found.get("made_by") == command
 
 
 def _asset(package: str, name: str) -> str:
