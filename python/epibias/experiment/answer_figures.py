@@ -17,6 +17,7 @@ from epibias.experiment.rank_correlation import pooled_spearman
 from epibias.experiment.raw import Row
 from epibias.experiment.retrieval_figures import (
     injected_rows,
+    line_systems,
     shown,
     signed_conditions,
     system_title,
@@ -79,7 +80,7 @@ def _scores(arm: ArmRows, generator: str) -> Figure:
         return replace(base, missing=NO_GENERATOR)
     rows, columns = _of(arm, generator), signed_conditions(arm)
     series, facts = [], []
-    for named in arm.plan.defenses:
+    for named in line_systems(arm):
         ends = [
             _mean(arm, rows, named.key, condition, polarity, "answer_score")
             for _, condition, polarity in columns

@@ -27,7 +27,7 @@ from epibias.experiment.config_types import (
 from epibias.experiment.plan import CONTROL_AXIS, POLARITIES
 from epibias.nli import LABELS
 
-SHIPPED = ("debates", "paper")
+SHIPPED = ("debates", "debates_mpnet", "paper")
 METHODS = ("pca", "ridge", "mean_difference", CONTROL_AXIS)
 BUILT_IN_ATTACKS = ("injection", "decoys", "verbatim", "poisonedrag")
 ATTACKS = (*BUILT_IN_ATTACKS, "file")
@@ -41,7 +41,7 @@ def read_config(path: Path | str) -> Config:
     Parameters
     ----------
     path : Path
-        A file; or "debates" or "paper", unless there is a file of that name.
+        A file; or one of `SHIPPED`, unless there is a file of that name.
 
     Returns
     -------

@@ -14,7 +14,7 @@ from typing import Any
 from epibias._validate import extra
 from epibias.experiment.figure_data import Figure, Series
 
-WIDTH, HEIGHT = 7.2, 4.0  # inches
+WIDTH, HEIGHT = 8.4, 4.2  # inches
 # Okabe and Ito's colours, told apart by people who do not see all of them; then again with other
 # marks and dashes.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#7f7f7f")
@@ -128,6 +128,8 @@ def _lines(axes: Any, figure: Figure) -> None:  # noqa: ANN401
             **style,
         )
     axes.set_xticks(range(len(names)), [str(name) for name in names])
+    if figure.key == "4c":  # a ratio: without a defence it is a hundred times that of others
+        axes.set_yscale("symlog", linthresh=1)
 
 
 def _bars(axes: Any, figure: Figure) -> None:  # noqa: ANN401
@@ -152,8 +154,10 @@ def _bars(axes: Any, figure: Figure) -> None:  # noqa: ANN401
 def _points(axes: Any, figure: Figure) -> None:  # noqa: ANN401
     for number, one in enumerate(figure.series):
         style = _style(number)
+        # Stances are whole numbers: the series stand beside each other.
+        shift = 0.12 * (number - (len(figure.series) - 1) / 2) if figure.key == "2a" else 0.0
         axes.scatter(
-            one.x, one.y, s=9, alpha=0.6, linewidths=0, color=style["color"],
+            [x + shift for x in one.x], one.y, s=9, alpha=0.6, linewidths=0, color=style["color"],
             marker=style["marker"], label=one.name,
         )  # fmt: skip
 

@@ -14,7 +14,7 @@ from epibias.experiment.bench_tables import ends_of
 from epibias.experiment.figure_data import Figure, Series
 from epibias.experiment.markdown import System, short, systems
 from epibias.experiment.paper import FIGURES
-from epibias.experiment.plan import CONTROL_AXIS, OWN_PASSAGES
+from epibias.experiment.plan import OWN_PASSAGES
 from epibias.experiment.rank_correlation import mean_spearman
 from epibias.experiment.raw import Row
 from epibias.experiment.tables import ANY_AXIS, RATIO, Ends
@@ -66,6 +66,17 @@ def shown(mean: float | None, low: float | None, high: float | None) -> str:
     return short(mean) + (f" [{short(low)}, {short(high)}]" if None not in (low, high) else "")  # type: ignore[arg-type]
 
 
+def line_systems(arm: ArmRows) -> list[System]:
+    """Defences of the figures with lines: all that need no axis, and the first that does, on one.
+
+    The other forms and axes are in the tables and in figures 6 and 7: more lines than these cannot
+    be told apart.
+    """
+    needing = [one for one in systems(arm.plan) if one.axis == arm.axis]
+    first = [one for one in needing if one.key == "biasdef"][:1] or needing[:1]
+    return [one for one in systems(arm.plan) if one.axis == ANY_AXIS] + first
+
+
 def injected_conditions(arm: ArmRows) -> tuple[str, ...]:
     """Numbers injected of the data set's own passages, ascending, as the columns name them."""
     return tuple(sorted(arm.plan.injected, key=int))
@@ -92,9 +103,7 @@ def _by_injections(arm: ArmRows, key: str, title: str, label: str, metric: str) 
         return _without(base, NO_INJECTION)
     columns = [one for one in signed_conditions(arm) if metric != RATIO or one[1] != "0"]
     series, facts = [], []
-    for system in systems(arm.plan):
-        if system.axis == CONTROL_AXIS:
-            continue
+    for system in line_systems(arm):
         found = [
             arm.results.get(system.key, system.axis, condition, metric, polarity)
             for _, condition, polarity in columns
@@ -128,7 +137,7 @@ def _score_figure(arm: ArmRows) -> Figure:
         return _without(base, NO_INJECTION)
     columns = signed_conditions(arm)
     series, facts = [], []
-    for named in arm.plan.defenses:
+    for named in line_systems(arm):
         found = [
             arm.results.get(named.key, arm.axis, condition, "mean_score", polarity)
             for _, condition, polarity in columns

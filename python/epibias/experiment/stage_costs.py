@@ -35,8 +35,8 @@ def stage_costs(experiment: Experiment, arm: Arm) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        One a defence and stage, in milliseconds; `sweep` is a part of `select`, run once more
-        alone, so `total` is encode + search + project + select.
+        One a defence and stage, in milliseconds. `sweep` is `BiasDef.sweep`, a call of its own;
+        `select` sweeps within one fused kernel, so `total` is encode + search + project + select.
     """
     loaded, plan = experiment.loaded(arm.dataset), experiment.plan(arm)
     encoder = experiment.encoder(arm.encoder.retrieve)

@@ -1,0 +1,69 @@
+"""`epibias bench`: exit codes, one JSON document, one clean message."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bench_fakes import SMALL, FakeLoaders, write_config
+from epibias.cli import main
+from epibias.experiment import bench_report, tables
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """Put fakes where the command loads models; draw and resample little."""
+    monkeypatch.setattr("epibias.experiment.bench.Loaders", FakeLoaders)
+    monkeypatch.setattr("epibias.experiment.dry_run.Loaders", FakeLoaders)
+    monkeypatch.setattr(tables, "N_RESAMPLES", 50)
+    monkeypatch.setattr(bench_report, "svg_of", lambda figure: "<svg/>")
+    return write_config(tmp_path, SMALL.replace("questions = 3", "questions = 1"))
+
+
+def test_run_then_report_then_finished(small, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(["bench", "run", str(small), "--out", str(out), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["state"], found["n_rows"]) == ("new", 7 * 2 * 2)
+    assert found["report"] == str(out / "report.html")
+    assert main(["bench", "report", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n_rows"] == 28
+    assert main(["bench", "run", str(small), "--out", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "finished" in shown
+    assert "28 cells" in shown
+
+
+def test_a_dry_run_tells_and_touches_nothing(small, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(["bench", "run", str(small), "--out", str(out), "--dry-run", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["n_cells"], found["n_prompts"], found["ready"]) == (28, 0, True)
+    assert not out.exists()
+    assert main(["bench", "run", str(small), "--out", str(out), "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "Cells: 28" in shown
+    assert "cells, 40 texts" in shown.replace("\n", " ")
+
+
+def test_what_stands_in_the_way_is_exit_code_1(small, tmp_path, capsys):
+    text = small.read_text(encoding="utf-8") + '[[generator]]\nname = "g"\ncache = "none.jsonl"\n'
+    small.write_text(text, encoding="utf-8")
+    assert main(["bench", "run", str(small), "--dry-run", "--out", str(tmp_path / "r")]) == 1
+    assert "In the way: generator 'g': cache is not there" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "nowhere.toml"], "configuration: expected a file that can be read, got No such"),
+        (["report", "nowhere"], "folder: expected a finished run (complete.json), got none"),
+        (["run", "debates", "--jobs", "0"], "jobs"),
+    ],
+)
+def test_wrong_use_is_one_clean_message_and_exit_2(capsys, arguments, message):
+    assert main(["bench", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
