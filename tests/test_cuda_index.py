@@ -7,6 +7,7 @@ import pytest
 
 import epibias as eb
 from epibias import device
+from epibias.defenses import BRRA
 from epibias.device import status
 from epibias.errors import InputError
 
@@ -82,6 +83,10 @@ def test_what_is_refused(torch, passages, emulated_device, tmp_path):
         (
             "index: expected an index of a numpy array, for pools are the CPU's, got one of a torc",
             lambda: eb.CandidatePool.build(index, tensor, AXIS, k=5),
+        ),
+        (
+            "index: expected an index of a numpy array, for pools are the CPU's, got one of a torc",
+            lambda: BRRA(index),
         ),
     ):
         assert refused(call).startswith(words)

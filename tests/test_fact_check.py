@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from baseline_pools import AXIS, check_promises, random_text
 from epibias.corpus import Corpus, Passage
 from epibias.defenses import FactCheckFilter, FactReference
-from epibias.defenses.facts import NOT_ENOUGH_INFO, REFUTES, SUPPORTS, sentences
+from epibias.defenses.facts import NOT_ENOUGH_INFO, REFUTES, SUPPORTS
 from epibias.errors import InputError
 from epibias.nli import FixedNLI
 from epibias.pool import CandidatePool
@@ -39,30 +37,6 @@ def pool_of(texts):
     rows[:, 1] -= 0.3 * np.arange(len(texts))
     query = np.ones((1, 6), np.float32)
     return CandidatePool.from_vectors(query, rows, AXIS, passage_texts=[texts])
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
-        ("Pi is 3.14 or so. Done", ["Pi is 3.14 or so.", "Done"]),
-        ("Mr. Hill of the U.S. Senate spoke.", ["Mr. Hill of the U.S. Senate spoke."]),
-        ("He said “No.” Then he left.", ["He said “No.”", "Then he left."]),
-        ("e.g. this. And i.e. That", ["e.g. this.", "And i.e. That"]),
-        ("Wait... what. 20 people came.", ["Wait... what.", "20 people came."]),
-        ("no end", ["no end"]),
-        (" \n ", []),
-    ],
-)
-def test_sentences(text, parts):
-    assert sentences(text) == parts
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.text(alphabet="ab AB.!?\"' 1\n", max_size=40))
-def test_sentences_lose_nothing_but_space(text):
-    assert "".join("".join(sentences(text)).split()) == "".join(text.split())
-    assert all(part == part.strip() and part for part in sentences(text))
 
 
 def test_verdicts_by_hand(reference):
@@ -106,13 +80,43 @@ def test_which_candidates_go_by_hand(reference):
     assert lenient.dropped[0].tolist() == []
 
 
-def test_a_claim_is_judged_once_in_parts(reference, monkeypatch):
-    texts = ["The bridge opened in 1940. Trams are loud.", "Trams are loud. It is made of steel."]
+def test_a_passage_of_the_reference_is_no_evidence_for_itself():
+    texts = ["The bridge opened in 1932.", "The bridge opened in 1940.", "Trams ran until 1961."]
+    reference = FactReference.build(texts, FakeEncoder())
     nli = FixedNLI(judge)
-    whole = FactCheckFilter(nli, reference, 2).select(pool_of(texts))
-    assert nli.n_pairs == 3 * 3  # three different sentences, three of the reference each
+    # Alone each of the first two supports itself; against the rest, each refutes the other.
+    assert reference.verdicts(texts, nli) == [SUPPORTS] * 3
+    assert reference.verdicts(texts, nli, own=texts) == [REFUTES, REFUTES, NOT_ENOUGH_INFO]
+    assert FactCheckFilter(nli, reference, 3).select(pool_of(texts)).dropped[0].tolist() == [0, 1]
+    # A sentence that stands in two passages is evidence for either.
+    both = FactReference.build([texts[0], texts[0] + " It is made of steel."], FakeEncoder())
+    assert both.verdicts([texts[0]], nli, own=[texts[0]]) == [SUPPORTS]
+    # A reference of nothing but the passage says nothing about it.
+    alone = FactReference.build(texts[:1], FakeEncoder())
+    n_before = nli.n_pairs
+    assert alone.verdicts([texts[0]], nli, own=[texts[0]], threshold=0.0) == [NOT_ENOUGH_INFO]
+    assert nli.n_pairs == n_before
+
+
+def test_as_much_evidence_is_found_whatever_is_left_out():
+    long = "Trams ran until 1961. Trams ran in town. Trams ran at night. Trams ran on rails."
+    reference = FactReference.build([long, *FACTS], FakeEncoder())
+    (found,) = reference.evidence(["Trams ran until 1961."], 3, own=[long])
+    assert found[0] == "Trams ran until 1961."  # stands in FACTS, too
+    assert sorted(found[1:]) == ["It is made of steel.", "The bridge opened in 1932."]
+
+
+def test_a_text_is_judged_once_and_in_parts(reference, monkeypatch):
+    texts = ["The bridge opened in 1940. Trams are loud.", "Trams are loud. It is made of steel."]
+    one = pool_of(texts)
+    twice = CandidatePool.from_vectors(
+        np.ones((2, 6), np.float32), [one.embeddings] * 2, AXIS, passage_texts=[texts] * 2
+    )
+    nli = FixedNLI(judge)
+    whole = FactCheckFilter(nli, reference, 2).select(twice)
+    assert nli.n_pairs == 4 * 3  # four sentences of two texts, three of the reference each
     monkeypatch.setattr("epibias.defenses.fact_check.CLAIMS_OF_A_CALL", 1)
-    parts = FactCheckFilter(nli, reference, 2).select(pool_of(texts))
+    parts = FactCheckFilter(nli, reference, 2).select(twice)
     np.testing.assert_array_equal(parts.indices, whole.indices)
     np.testing.assert_array_equal(parts.dropped[0], whole.dropped[0])
 

@@ -12,13 +12,14 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 
 from epibias import _validate, pool_parts
+from epibias._frameworks import is_on_device
 from epibias._validate import Float32Array, Int64Array
 from epibias.corpus import Corpus
 from epibias.defenses.selecting import short_name, unit_rows
 from epibias.errors import InputError
 from epibias.polarization import PolarizationAxis
 from epibias.pool import CandidatePool
-from epibias.retrieval import CosineIndex
+from epibias.retrieval import CosineIndex, on_device
 from epibias.selection import Selection
 
 NOISES = ("norm_matched", "per_coordinate")
@@ -92,6 +93,8 @@ class BRRA:
     def __post_init__(self) -> None:
         if not isinstance(self.index, CosineIndex):
             raise InputError("index", "a CosineIndex", type(self.index).__name__)
+        if is_on_device(self.index.embeddings):
+            raise on_device.refusal("index", "pools are the CPU's", self.index.embeddings)
         for name in ("k", "n_variants", "depth"):
             value = _validate.integer(name, getattr(self, name), low=1)
             object.__setattr__(self, name, value)

@@ -12,7 +12,8 @@ import numpy as np
 
 from epibias import _validate
 from epibias._validate import Int64Array
-from epibias.defenses.facts import REFUTES, SUPPORTS, FactReference, sentences
+from epibias.corpus.sentences import sentences
+from epibias.defenses.facts import REFUTES, SUPPORTS, FactReference
 from epibias.defenses.selecting import passage_texts, select_what_is_left, short_name
 from epibias.errors import InputError
 from epibias.nli import NLI
@@ -29,8 +30,10 @@ class FactCheckFilter:
     Each candidate is split into sentences, each sentence is judged against its nearest
     `n_evidence` sentences of the reference. A candidate is dropped when the refuted sentences are
     more than `max_refuted` of those that are supported or refuted. One without such a sentence is
-    kept: that nothing is known of it proves nothing. A sentence is judged alone, so a claim that
-    its context limits may be refuted wrongly; epistemically biased but true passages pass.
+    kept: that nothing is known of it proves nothing. A candidate that stands in the reference is no
+    evidence for itself, so the clean corpus may be the reference. A sentence is judged alone, so a
+    claim that its context limits may be refuted wrongly; epistemically biased but true passages
+    pass.
 
     Parameters
     ----------
@@ -138,16 +141,16 @@ class FactCheckFilter:
         """
         texts = passage_texts(pool, self.name)
         claims = {text: sentences(text) for text in dict.fromkeys(texts)}
-        verdict = self._verdicts(list(dict.fromkeys(one for own in claims.values() for one in own)))
+        verdicts = self._verdicts([(one, text) for text, own in claims.items() for one in own])
         dropped: list[Int64Array] = []
         totals = np.zeros((3, pool.n_queries), np.int64)
         for query in range(pool.n_queries):
             rows = range(int(pool.offsets[query]), int(pool.offsets[query + 1]))
             gone = []
             for position, row in enumerate(rows):
-                verdicts = [verdict[claim] for claim in claims[texts[row]]]
-                supported, refuted = verdicts.count(SUPPORTS), verdicts.count(REFUTES)
-                totals[:, query] += (len(verdicts), supported, refuted)
+                found = [verdicts[claim, texts[row]] for claim in claims[texts[row]]]
+                supported, refuted = found.count(SUPPORTS), found.count(REFUTES)
+                totals[:, query] += (len(found), supported, refuted)
                 if refuted > self.max_refuted * (supported + refuted):
                     gone.append(position)
             dropped.append(np.array(gone, np.int64))
@@ -156,13 +159,17 @@ class FactCheckFilter:
             pool, dropped, k=self.k, diagnostics=dict(zip(names, totals, strict=True))
         )
 
-    def _verdicts(self, claims: list[str]) -> dict[str, str]:
-        """Judge every claim once, however many candidates make it."""
-        verdicts: dict[str, str] = {}
+    def _verdicts(self, claims: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Judge every sentence of every different text once, however many queries it stands in."""
+        verdicts: dict[tuple[str, str], str] = {}
         for start in range(0, len(claims), CLAIMS_OF_A_CALL):
             part = claims[start : start + CLAIMS_OF_A_CALL]
             judged = self.reference.verdicts(
-                part, self.nli, n_evidence=self.n_evidence, threshold=self.threshold
+                [claim for claim, _ in part],
+                self.nli,
+                n_evidence=self.n_evidence,
+                threshold=self.threshold,
+                own=[text for _, text in part],
             )
             verdicts |= dict(zip(part, judged, strict=True))
         return verdicts

@@ -7,7 +7,7 @@ Out: SUPPORTS, REFUTES or NOT ENOUGH INFO for every claim. `fact_check` filters 
 from __future__ import annotations
 
 import hashlib
-import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,43 +15,13 @@ import numpy as np
 
 from epibias import _validate
 from epibias.corpus import Corpus
+from epibias.corpus.sentences import sentences
 from epibias.encoder import Encoder, encode_in_batches
 from epibias.errors import InputError
 from epibias.nli import CONTRADICTION, ENTAILMENT, NLI
 from epibias.retrieval import CosineIndex
 
 SUPPORTS, REFUTES, NOT_ENOUGH_INFO = "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"
-# A full stop ends a sentence where white space and a capital, digit or quotation mark follow.
-_END = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+(?=[\"'“‘(\[]?[A-Z0-9])")
-_ABBREVIATION = re.compile(r"\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|No|vs|etc|e\.g|i\.e)\.$")
-
-
-def sentences(text: str) -> list[str]:
-    """Split a text into sentences, each without white space around it.
-
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    list of str
-        The whole text if nothing in it ends a sentence; none of a blank text.
-
-    Examples
-    --------
-    >>> sentences("Dr. Hill said no. Is it 3.5 % now? Yes")
-    ['Dr. Hill said no.', 'Is it 3.5 % now?', 'Yes']
-    """
-    parts: list[str] = []
-    start = 0
-    for gap in _END.finditer(text):
-        part = text[start : gap.end()].strip()
-        if not _ABBREVIATION.search(part):
-            parts.append(part)
-            start = gap.end()
-    rest = text[start:].strip()
-    return [*parts, rest] if rest else parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +32,8 @@ class FactReference:
     ----------
     sentences : tuple of str
         Each once.
+    passages : tuple of frozenset of str
+        Hashes of the texts that each sentence stands in: none is evidence for itself.
     index : CosineIndex
         Of their embeddings.
     encoder : Encoder
@@ -80,6 +52,7 @@ class FactReference:
     """
 
     sentences: tuple[str, ...]
+    passages: tuple[frozenset[str], ...]
     index: CosineIndex
     encoder: Encoder
     identity: Mapping[str, object] = field(default_factory=dict)
@@ -111,26 +84,34 @@ class FactReference:
             raise InputError("reference", "a corpus or a sequence of texts", "one text")
         for row, text in enumerate(texts):
             _validate.text("reference", text, f"row {row}")
-        unique = tuple(dict.fromkeys(one for text in texts for one in sentences(text)))
-        if not unique:
+        passages: dict[str, set[str]] = {}
+        for text in texts:
+            for sentence in sentences(text):
+                passages.setdefault(sentence, set()).add(_hashed(text))
+        if not passages:
             raise InputError("reference", "at least one sentence", "none")
-        digest = hashlib.sha256("\n".join(unique).encode()).hexdigest()
+        unique = tuple(passages)
+        digest = _hashed("\n".join(unique))
         identity: dict[str, object] = {"n_sentences": len(unique), "sha256": digest}
         encoder_identity = getattr(encoder, "identity", None)
         if isinstance(encoder_identity, Mapping):
             identity["encoder"] = dict(encoder_identity)
-        return cls(
-            unique, CosineIndex(encode_in_batches(encoder, unique, "passages")), encoder, identity
-        )
+        index = CosineIndex(encode_in_batches(encoder, unique, "passages"))
+        return cls(unique, tuple(map(frozenset, passages.values())), index, encoder, identity)
 
-    def evidence(self, claims: Sequence[str], n_evidence: int) -> list[list[str]]:
+    def evidence(
+        self, claims: Sequence[str], n_evidence: int, own: Sequence[str] | None = None
+    ) -> list[list[str]]:
         """Find the sentences most similar to each claim.
 
         Parameters
         ----------
         claims : sequence of str
         n_evidence : int
-            All sentences where there are fewer.
+            At most so many a claim.
+        own : sequence of str, optional
+            Text of the passage of each claim. Where the reference holds it, too, sentences that
+            stand in no other passage are no evidence: whatever is written would support itself.
 
         Returns
         -------
@@ -141,24 +122,39 @@ class FactReference:
         >>> class Letters:
         ...     def encode(self, texts):
         ...         return np.array([[t.count("a"), t.count("o")] for t in texts], np.float32) + 1
-        >>> reference = FactReference.build(["A tax was paid. No one knew."], Letters())
-        >>> reference.evidence(["A fat cat sat."], 1)
-        [['A tax was paid.']]
+        >>> texts = ["A tax was paid. No one knew.", "An apple."]
+        >>> reference = FactReference.build(texts, Letters())
+        >>> reference.evidence(["A tax was paid."] * 2, 1, own=["Another text.", texts[0]])
+        [['A tax was paid.'], ['An apple.']]
         """
         if not claims:
             return []
+        hashes = [None] * len(claims) if own is None else [_hashed(text) for text in own]
+        # As many more as a claim's own passage could take up.
+        alone = Counter(next(iter(ids)) for ids in self.passages if len(ids) == 1)
+        most = max((alone[one] for one in hashes if one is not None), default=0)
+        k = min(n_evidence + most, len(self.sentences))
         rows = encode_in_batches(self.encoder, claims, "queries")
-        found = self.index.search(rows, min(n_evidence, len(self.sentences))).indices.tolist()
-        return [[self.sentences[row] for row in part] for part in found]
+        found = self.index.search(rows, k).indices.tolist()
+        return [
+            [self.sentences[row] for row in part if self.passages[row] != {own_hash}][:n_evidence]
+            for part, own_hash in zip(found, hashes, strict=True)
+        ]
 
     def verdicts(
-        self, claims: Sequence[str], nli: NLI, *, n_evidence: int = 3, threshold: float = 0.5
+        self,
+        claims: Sequence[str],
+        nli: NLI,
+        *,
+        n_evidence: int = 3,
+        threshold: float = 0.5,
+        own: Sequence[str] | None = None,
     ) -> list[str]:
         """Judge claims by their evidence.
 
         A claim is supported when the largest probability that some evidence entails it reaches
         `threshold` and is at least the largest that some evidence contradicts it; refuted when
-        the latter reaches `threshold` and is the larger.
+        the latter reaches `threshold` and is the larger. Without evidence nothing is known.
 
         Parameters
         ----------
@@ -167,6 +163,8 @@ class FactReference:
             Takes the evidence as premise and the claim as hypothesis.
         n_evidence : int
         threshold : float
+        own : sequence of str, optional
+            As in `evidence`.
 
         Returns
         -------
@@ -184,19 +182,26 @@ class FactReference:
         >>> reference.verdicts(["A tax was paid", "No tax was paid"], nli)
         ['SUPPORTS', 'REFUTES']
         """
+        evidence = self.evidence(claims, n_evidence, own)
         pairs = [
-            (fact, claim)
-            for claim, facts in zip(claims, self.evidence(claims, n_evidence), strict=True)
-            for fact in facts
+            (fact, claim) for claim, facts in zip(claims, evidence, strict=True) for fact in facts
         ]
-        if not pairs:
-            return []
-        rows = nli.probabilities([fact for fact, _ in pairs], [claim for _, claim in pairs])
-        best = np.asarray(rows, np.float64).reshape(len(claims), -1, 3).max(axis=1)
-        verdicts = []
-        for supported, refuted in best[:, [ENTAILMENT, CONTRADICTION]].tolist():
+        rows = np.zeros((0, 3))
+        if pairs:
+            given = nli.probabilities([fact for fact, _ in pairs], [claim for _, claim in pairs])
+            rows = np.asarray(given, np.float64)
+        verdicts, start = [], 0
+        for facts in evidence:
+            part = rows[start : start + len(facts), [ENTAILMENT, CONTRADICTION]]
+            start += len(facts)
+            supported, refuted = part.max(axis=0, initial=0.0).tolist()
             verdict = NOT_ENOUGH_INFO
-            if max(supported, refuted) >= threshold:
+            if facts and max(supported, refuted) >= threshold:
                 verdict = SUPPORTS if supported >= refuted else REFUTES
             verdicts.append(verdict)
         return verdicts
+
+
+def _hashed(text: str) -> str:
+    """SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
