@@ -21,6 +21,7 @@ LAYERS = [
         "_validate",
         "_plain",
         "_files",
+        "_records",
         "_core_errors",
         "_frameworks",
         "_sweep_options",

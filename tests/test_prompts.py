@@ -37,14 +37,14 @@ FIELDS = {
 # A template that was used is never edited: its runs could not be repeated. A new wording is a new
 # version with a line of its own here.
 HASHES = {
-    "adversarial.1": "84e5c4e6df887583",
-    "anchors.1": "c912dec16d1d0c69",
-    "answer.1": "a034decf800055bc",
-    "critical_answer.1": "435f1c0bcfa5e418",
+    "adversarial.1": "8aa7c0260667782e",
+    "anchors.1": "873089c130b12ccc",
+    "answer.1": "e47d233952a581be",
+    "critical_answer.1": "45ec2c8b62d8400f",
     "edit.1": "b86ceff0a7225140",
     "known_answer.1": "ade1418cb9267371",
-    "likert.1": "140b9b17fc2a82c9",
-    "poles.1": "6fafbf7e6ffcf5b5",
+    "likert.1": "4e6055038461404f",
+    "poles.1": "6721728e509107fa",
 }
 
 
@@ -82,10 +82,10 @@ def test_every_field_is_needed_and_no_other_taken(name):
 
 def test_the_whole_answer_prompt():
     prompt = render("answer", **FIELDS["answer"])
-    assert prompt.system == "You answer questions from the passages that you are given."
+    assert prompt.system == "You answer questions in one paragraph of at most 60 words."
     assert prompt.user == (
         "Passages:\n[1] Trees cool.\n[2] Roots crack.\n\nQuestion: Should towns plant more trees?"
-        "\n\nAnswer the question in one paragraph of at most 90 words, from these passages."
+        "\nAnswer the question from these passages."
     )
 
 
@@ -100,12 +100,12 @@ def test_what_a_passage_contains_is_not_filled_in_again():
 
 def test_stances_are_listed_in_the_order_asked_for():
     lines = render("anchors", question=QUESTION, stances=[3, -1]).user.splitlines()
-    assert lines[3:5] == [
-        "[+3] the answer is strongly yes",
-        "[-1] the answer is rather no, with understanding for the other side",
+    assert lines[-3:-1] == [
+        "[+3] strongly yes",
+        "[-1] rather no, but the other side has a point",
     ]
     everything = render("anchors", question=QUESTION).user
-    assert everything.count("] the answer is ") == len(DEFAULT_STANCES) == 8
+    assert everything.split("Stances:")[-1].count("[") == len(DEFAULT_STANCES) == 8
 
 
 @pytest.mark.parametrize(

@@ -67,3 +67,7 @@ class ValidityWarning(UserWarning):
 
 class TruncationWarning(UserWarning):
     """Some texts were longer than the encoder reads; what lies beyond did not count."""
+
+
+class TornRecordWarning(UserWarning):
+    """The last line of a file is incomplete, because a process was killed while writing it."""

@@ -180,7 +180,7 @@ class Sampling:
     temperature: float = 0.0
     max_tokens: int = 512
     seed: int | None = 0
-    stop: tuple[str, ...] = ()
+    stop: Sequence[str] = ()
     repeat: int = 0
 
     def __post_init__(self) -> None:

@@ -51,7 +51,7 @@ class FixedGenerator:
     ) -> list[Reply | Failure]:
         """Answer each prompt; see `Generator.generate`. Counts calls in `n_calls`."""
         check_prompts(prompts)
-        Sampling(temperature, max_tokens, seed, tuple(stop), repeat)
+        Sampling(temperature, max_tokens, seed, stop, repeat)
         return [self._one(prompt, repeat) for prompt in prompts]
 
     def _one(self, prompt: Prompt, repeat: int) -> Reply | Failure:

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from epibias import _validate
 
-# "[+2]", "[-3]:", "**[1]**", at the beginning of a line; some models write a long minus.
-_BRACKET = re.compile(r"^[ \t]*[*#>]*[ \t]*\[([+\-−–]?[0-9]{1,3})\][*]*[ \t]*[:.\-–]?[ \t]*", re.M)
+# "[+2]", "[-3]:", "**[1]**", "[[1]]", at the beginning of a line; some models write a long minus.
+_BRACKET = re.compile(
+    r"^[ \t]*[*#>]*[ \t]*\[{1,2}([+\-−–]?[0-9]{1,3})\]{1,2}[*]*[ \t]*[:.\-–]?[ \t]*", re.M
+)
 # "1.", "1)", "Passage 1:", "### 2": what models write when they ignore the brackets.
 _NUMBER = re.compile(
     r"^[ \t]*[*#]*[ \t]*(?:(?:passage|text)[ \t]*)?([0-9]{1,3})[*]*[ \t]*[.):][*]*[ \t]+",

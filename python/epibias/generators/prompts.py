@@ -26,9 +26,9 @@ from epibias.generators.base import Prompt
 STANCES = {
     -3: "strongly no",
     -2: "no",
-    -1: "rather no, with understanding for the other side",
-    0: "neutral: both sides, without a conclusion",
-    1: "rather yes, with understanding for the other side",
+    -1: "rather no, but the other side has a point",
+    0: "neutral, both sides and no conclusion",
+    1: "rather yes, but the other side has a point",
     2: "yes",
     3: "strongly yes",
 }
@@ -187,4 +187,4 @@ def _stances(value: object) -> str:
     if not value:
         raise InputError("stances", "at least one", "none")
     wanted = [_validate.integer("stances", one, low=-3, high=3) for one in value]
-    return "\n".join(f"[{stance:+d}] the answer is {STANCES[stance]}" for stance in wanted)
+    return "\n".join(f"[{stance:+d}] {STANCES[stance]}" for stance in wanted)

@@ -1,9 +1,26 @@
 """Natural language inference behind one protocol: entailment, neutral, contradiction.
 
-`base` has the protocol, `fixed` a stand-in without a model.
+`base` has the protocol. `cross_encoder` runs a model with sentence-transformers, `onnx` with
+onnxruntime; `calibration` says what their logits mean. `cache` repeats a run without either;
+`fixed` is a stand-in.
 """
 
 from epibias.nli.base import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL, NLI
+from epibias.nli.cache import CachedNLI
+from epibias.nli.calibration import Calibration
+from epibias.nli.cross_encoder import CrossEncoderNLI
 from epibias.nli.fixed import FixedNLI
+from epibias.nli.onnx import OnnxNLI
 
-__all__ = ["CONTRADICTION", "ENTAILMENT", "LABELS", "NEUTRAL", "NLI", "FixedNLI"]
+__all__ = [
+    "CONTRADICTION",
+    "ENTAILMENT",
+    "LABELS",
+    "NEUTRAL",
+    "NLI",
+    "CachedNLI",
+    "Calibration",
+    "CrossEncoderNLI",
+    "FixedNLI",
+    "OnnxNLI",
+]

@@ -1,0 +1,107 @@
+"""Files of JSON lines that grow while a run goes on: one record a line, whole or not at all.
+
+Owns how a line is added beside other processes, and what is made of a file whose writer was killed.
+What a record means is its user's business. The files hold texts: mode 0600.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from epibias import _files
+from epibias._plain import described
+from epibias.errors import InputError, TornRecordWarning
+
+BYTES_READ_BACK = 65536
+
+
+def read_lines(path: Path, expected: str) -> tuple[list[bytes], int]:
+    """Read the whole lines of a file, and how many were torn: 0 or 1.
+
+    Raises
+    ------
+    InputError
+        Nothing there, or not to be read.
+
+    Warns
+    -----
+    TornRecordWarning
+        What stands after the last line end is left out.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError("path", expected, "none", str(path)) from None
+    except OSError as error:
+        found = error.strerror or str(error)
+        raise InputError("path", "a file to read", found, str(path)) from error
+    lines = content.split(b"\n")
+    if not lines.pop():
+        return lines, 0
+    message = f"{path.name}, line {len(lines) + 1} is incomplete and is not used"
+    warnings.warn(message, TornRecordWarning, stacklevel=4)
+    return lines, 1
+
+
+def json_of(line: bytes, where: str) -> Any:  # noqa: ANN401  # any JSON
+    """Parse a line.
+
+    Raises
+    ------
+    InputError
+        It is not JSON in UTF-8.
+    """
+    try:
+        return json.loads(line)
+    except (UnicodeDecodeError, ValueError, RecursionError):
+        shown = described(line.decode(errors="replace"))
+        raise InputError("path", "a JSON object", shown, where) from None
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add a line, whole or not at all, also beside other processes that do."""
+    content = line.encode("utf-8") + b"\n"
+    with _files.disk_errors(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _files.PRIVATE_FILE)
+        try:
+            with _locked(descriptor):
+                size = _whole_size(descriptor)
+                os.ftruncate(descriptor, size)
+                try:
+                    written = 0
+                    while written < len(content):  # a full disk may take a part of it first
+                        written += os.write(descriptor, content[written:])
+                    os.fsync(descriptor)
+                except OSError:
+                    os.ftruncate(descriptor, size)
+                    raise
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _locked(descriptor: int) -> Iterator[None]:
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _whole_size(descriptor: int) -> int:
+    """Bytes up to the last line end: what lies beyond was torn by a process that died."""
+    end = os.fstat(descriptor).st_size
+    while end > 0:
+        start = max(0, end - BYTES_READ_BACK)
+        place = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if place >= 0:
+            return start + place + 1
+        end = start
+    return 0

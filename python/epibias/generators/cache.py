@@ -1,0 +1,266 @@
+"""Replies on disk, so that a run is repeated without its model, to the byte.
+
+Owns one file of JSON lines: for each answer its key, the identity of the generator, parameters,
+prompt and reply. The key is a hash of all that the answer depends on, so another model, wording,
+temperature or repeat never gets this answer. An answer is written as soon as it is there, in one
+piece, under a lock that other processes respect: a killed run loses at most what was not answered
+yet. A last line that was torn by a crash is told and cut off before the next is written.
+
+What is the model's doing is kept, an answer that was cut off or blank included; what is the
+network's doing (down, timeout, …) is not, and is asked again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from epibias import _records, _validate
+from epibias._plain import described
+from epibias.errors import InputError
+from epibias.generators.base import Failure, Generator, Prompt, Reply, Sampling, check_prompts
+
+LAYOUT = 1
+KEPT_FAILURES = ("truncated", "empty")
+PROMPTS_PER_SLOT = 4  # so that a slow answer does not leave the other slots of a server idle
+
+
+class CachedGenerator:
+    r"""Answer from a file of replies; ask a generator for what it does not hold.
+
+    Parameters
+    ----------
+    generator : Generator, optional
+        Who is asked. None: nobody, as with `offline`; the file must then hold replies of one
+        identity, or `identity` name it.
+    path : Path
+        The file, made with mode 0600 on the first answer; its folder must exist.
+    offline : bool
+        Never ask: what the file does not hold is a ``Failure("down", …)``.
+    identity : mapping, optional
+        Whose replies to give, where there is no generator.
+
+    Attributes
+    ----------
+    n_known, n_asked : int
+        Answers given so far from the file, and by the generator.
+    n_torn : int
+        Lines that were incomplete: 0 or 1.
+
+    Raises
+    ------
+    InputError
+        A file that is not of this layout (its line), or cannot be read or written; a full disk.
+
+    Warns
+    -----
+    TornRecordWarning
+        The last line is incomplete. It is not used.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from epibias.generators import FixedGenerator, Prompt
+    >>> prompt = Prompt("own", "1", "Why do cats purr?")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "replies.jsonl"
+    ...     first = CachedGenerator(FixedGenerator("They are content."), path).generate([prompt])
+    ...     offline = CachedGenerator(None, path)
+    ...     [again] = offline.generate([prompt])
+    ...     [other] = offline.generate([prompt], repeat=1)
+    >>> again.text, again.cached, other.reason
+    ('They are content.', True, 'down')
+    """
+
+    def __init__(
+        self,
+        generator: Generator | None,
+        path: Path | str,
+        offline: bool = False,
+        *,
+        identity: Mapping[str, object] | None = None,
+    ) -> None:
+        self._generator = generator
+        self._path = Path(path)
+        self._is_offline = _validate.flag("offline", offline) or generator is None
+        self.n_known = self.n_asked = self.n_torn = 0
+        self._known: dict[str, Reply | Failure] = {}
+        self._identities: dict[str, Mapping[str, object]] = {}
+        self._read()
+        if generator is not None:
+            identity = generator.identity
+        self._identity = self._only_identity() if identity is None else dict(identity)
+        self._identity_text = _canonical(self._identity)
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """That of the generator whose replies these are."""
+        return dict(self._identity)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __repr__(self) -> str:
+        return f"CachedGenerator({str(self._path)!r}, {len(self)} replies)"
+
+    def generate(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        temperature: float = 0.0,
+        max_tokens: int = 512,
+        seed: int | None = 0,
+        stop: Sequence[str] = (),
+        repeat: int = 0,
+    ) -> list[Reply | Failure]:
+        """Answer each prompt; see `Generator.generate`. Equal prompts are asked once."""
+        check_prompts(prompts)
+        sampling = Sampling(temperature, max_tokens, seed, stop, repeat)
+        keys = [self._key(prompt, sampling) for prompt in prompts]
+        wanted = dict(zip(keys, prompts, strict=True))
+        missing = [key for key in wanted if key not in self._known]
+        fresh = {} if self._is_offline else self._ask(missing, wanted, sampling)
+        self.n_asked += len(fresh)
+        self.n_known += sum(key in self._known and key not in fresh for key in wanted)
+        results = []
+        for key in keys:
+            if key in fresh:
+                results.append(fresh[key])
+            elif key in self._known:
+                results.append(self._known[key])
+            else:
+                results.append(self._miss())
+        return results
+
+    def _ask(
+        self, keys: Sequence[str], prompts: Mapping[str, Prompt], sampling: Sampling
+    ) -> dict[str, Reply | Failure]:
+        assert self._generator is not None  # noqa: S101  # offline without one
+        at_a_time = getattr(self._generator, "concurrency", None)
+        chunk = PROMPTS_PER_SLOT * at_a_time if isinstance(at_a_time, int) else 1
+        fresh: dict[str, Reply | Failure] = {}
+        for start in range(0, len(keys), chunk):
+            some = keys[start : start + chunk]
+            results = self._generator.generate(
+                [prompts[key] for key in some],
+                temperature=sampling.temperature,
+                max_tokens=sampling.max_tokens,
+                seed=sampling.seed,
+                stop=sampling.stop,
+                repeat=sampling.repeat,
+            )
+            _validate.same_length("replies", len(results), "prompts", len(some))
+            for key, result in zip(some, results, strict=True):
+                fresh[key] = result
+                if isinstance(result, Reply) or result.reason in KEPT_FAILURES:
+                    self._append(key, prompts[key], sampling, result)
+        return fresh
+
+    def _miss(self) -> Failure:
+        return Failure("down", f"offline, and not in {self._path.name}", attempts=0)
+
+    def _key(self, prompt: Prompt, sampling: Sampling) -> str:
+        # The template's name and version decide nothing that its texts do not.
+        asked = [self._identity_text, _parameters(sampling), prompt.system, prompt.user]
+        return hashlib.sha256(_canonical(asked).encode()).hexdigest()
+
+    def _append(
+        self, key: str, prompt: Prompt, sampling: Sampling, result: Reply | Failure
+    ) -> None:
+        record = {
+            "layout": LAYOUT,
+            "key": key,
+            "identity": self._identity,
+            "parameters": _parameters(sampling),
+            "prompt": {
+                "name": prompt.name,
+                "version": prompt.version,
+                "system": prompt.system,
+                "user": prompt.user,
+            },
+            **_plain(result),
+        }
+        _records.append_line(self._path, json.dumps(record, ensure_ascii=False, allow_nan=False))
+        self._known[key] = _known(result)
+
+    def _only_identity(self) -> dict[str, object]:
+        if len(self._identities) != 1:
+            expected = "replies of one generator, or the argument identity"
+            raise InputError("path", expected, f"{len(self._identities)}", str(self._path))
+        return dict(next(iter(self._identities.values())))
+
+    def _read(self) -> None:
+        if not self._path.exists() and not self._is_offline:
+            return
+        lines, self.n_torn = _records.read_lines(self._path, "a file of replies")
+        for number, line in enumerate(lines, start=1):
+            key, identity, result = _record(line, f"{self._path}, line {number}")
+            # The first of two is kept, as a second run would have found it.
+            self._known.setdefault(key, result)
+            self._identities.setdefault(_canonical(identity), identity)
+
+
+def _parameters(sampling: Sampling) -> dict[str, object]:
+    return {
+        "temperature": sampling.temperature,
+        "max_tokens": sampling.max_tokens,
+        "seed": sampling.seed,
+        "stop": list(sampling.stop),
+        "repeat": sampling.repeat,
+    }
+
+
+def _canonical(value: object) -> str:
+    try:
+        return json.dumps(value, sort_keys=True, ensure_ascii=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError("identity", "plain values, as JSON has them", str(error)) from None
+
+
+def _plain(result: Reply | Failure) -> dict[str, object]:
+    if isinstance(result, Failure):
+        kept = {"reason": result.reason, "message": result.message, "attempts": result.attempts}
+        return {"failure": {**kept, "text": result.text}}
+    return {
+        "reply": {
+            "text": result.text,
+            "finish_reason": result.finish_reason,
+            "prompt_tokens": result.prompt_tokens,
+            "completion_tokens": result.completion_tokens,
+        }
+    }
+
+
+def _known(result: Reply | Failure) -> Reply | Failure:
+    if isinstance(result, Failure):
+        return result
+    return Reply(
+        result.text,
+        result.finish_reason,
+        result.prompt_tokens,
+        result.completion_tokens,
+        cached=True,
+    )
+
+
+def _record(line: bytes, where: str) -> tuple[str, Mapping[str, object], Reply | Failure]:
+    record = _records.json_of(line, where)
+    if not isinstance(record, dict) or record.get("layout") != LAYOUT:
+        found = described(record.get("layout") if isinstance(record, dict) else record)
+        raise InputError("path", f"a record of a reply, layout {LAYOUT}", found, where)
+    try:
+        kept: Any = record.get("reply")
+        result: Reply | Failure
+        result = Failure(**record["failure"]) if kept is None else Reply(**kept, cached=True)
+        if isinstance(result, Reply) and not isinstance(result.text, str):
+            raise TypeError("text")
+        key, identity = record["key"], record["identity"]
+    except (KeyError, TypeError, InputError) as error:
+        found = f"one without it: {type(error).__name__} {error}"
+        raise InputError("path", "a record with key, identity and reply", found, where) from None
+    if not isinstance(key, str) or not isinstance(identity, dict):
+        raise InputError("path", "a record with key and identity", "others", where)
+    return key, identity, result
