@@ -152,7 +152,7 @@ def test_a_generator_with_several_at_a_time_gets_several(path):
             return super().generate(prompts, **parameters)
 
     CachedGenerator(Wide(echo), path).generate([Prompt("o", "1", str(n)) for n in range(11)])
-    assert sizes == [8, 3]
+    assert sizes == [4, 4, 3]
 
 
 # ---- crashes, full disks, other processes -------------------------------------------------------

@@ -10,6 +10,7 @@ from epibias.generators.base import Failure, Generator, Prompt, Reply
 from epibias.generators.cache import CachedGenerator
 from epibias.generators.capabilities import Capabilities, probe
 from epibias.generators.fixed import FixedGenerator
+from epibias.generators.gguf import GGUFGenerator
 from epibias.generators.openai_compatible import OpenAICompatibleGenerator
 from epibias.generators.parsers import (
     Anchor,
@@ -26,6 +27,7 @@ __all__ = [
     "Capabilities",
     "Failure",
     "FixedGenerator",
+    "GGUFGenerator",
     "Generator",
     "OpenAICompatibleGenerator",
     "Prompt",

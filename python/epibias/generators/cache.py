@@ -25,7 +25,7 @@ from epibias.generators.base import Failure, Generator, Prompt, Reply, Sampling,
 
 LAYOUT = 1
 KEPT_FAILURES = ("truncated", "empty")
-PROMPTS_PER_SLOT = 4  # so that a slow answer does not leave the other slots of a server idle
+PROMPTS_PER_SLOT = 2  # so that a slow answer does not leave the other slots of a server idle
 
 
 class CachedGenerator:

@@ -14,6 +14,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,16 @@ class GGUFGenerator:
     threads : int
         Of llama.cpp; more than the cores there are make it slower.
     context : int
-        Longest prompt and answer together, in tokens.
+        Longest prompt and answer of one request together, in tokens.
     name : str, optional
         What `identity` calls the model; by default the file's name.
     reuse_context : bool
         Keep what a prompt has in common with the one before it. Saves most of the time of prompts
         that share a long beginning, but the last bits, and now and then a word, depend on the
         order of the prompts.
+    parallel : int
+        Prompts that are answered together. Eight take little more time than one on a CPU, but the
+        last bits of an answer depend on what is answered beside it.
 
     Raises
     ------
@@ -53,9 +57,9 @@ class GGUFGenerator:
 
     Notes
     -----
-    Prompts are answered one after the other, each from an empty context unless `reuse_context`:
-    what was asked before does not change the bits of an answer. At temperature 0 the same file,
-    release and processor give the same answer again. An answer cannot be interrupted: `max_tokens`
+    As it is by default, prompts are answered one after the other, each from an empty context: other
+    prompts do not change the bits of an answer. At temperature 0 the same file, release and
+    processor then give the same answer again. An answer cannot be interrupted: `max_tokens`
     bounds how long it takes. xllamacpp opens a port on 127.0.0.1; it is locked with a random key
     that nobody is told.
     """
@@ -68,6 +72,7 @@ class GGUFGenerator:
         context: int = 4096,
         name: str | None = None,
         reuse_context: bool = False,
+        parallel: int = 1,
     ) -> None:
         self._path = Path(path)
         self._threads = _validate.integer("threads", threads, low=1)
@@ -82,6 +87,7 @@ class GGUFGenerator:
         if begin != MAGIC:
             raise InputError("path", "a GGUF file", f"one that begins with {begin!r}", str(path))
         self._reuse_context = _validate.flag("reuse_context", reuse_context)
+        self.concurrency = _validate.integer("parallel", parallel, low=1, high=64)
         self._library = _library()
 
     @functools.cached_property
@@ -97,6 +103,7 @@ class GGUFGenerator:
             "sha256": digest.hexdigest(),
             "context": self._context,
             "reuse_context": self._reuse_context,
+            "parallel": self.concurrency,
             "xllamacpp": str(self._library.__version__),
         }
 
@@ -116,7 +123,11 @@ class GGUFGenerator:
         """Answer each prompt; see `Generator.generate`."""
         check_prompts(prompts)
         sampling = Sampling(temperature, max_tokens, seed, stop, repeat)
-        return [self._one(prompt, sampling) for prompt in prompts]
+        if self.concurrency == 1 or len(prompts) < 2:
+            return [self._one(prompt, sampling) for prompt in prompts]
+        _ = self._server  # loaded once, not by each thread
+        with ThreadPoolExecutor(self.concurrency) as pool:
+            return list(pool.map(lambda prompt: self._one(prompt, sampling), prompts))
 
     def _one(self, prompt: Prompt, sampling: Sampling) -> Reply | Failure:
         body = body_of(self._name, prompt, sampling, "max_tokens", False)
@@ -140,8 +151,8 @@ class GGUFGenerator:
     def _server(self) -> Any:  # noqa: ANN401
         parameters = self._library.CommonParams()
         parameters.model.path = str(self._path)
-        parameters.n_ctx = self._context
-        parameters.n_parallel = 1
+        parameters.n_ctx = self._context * self.concurrency
+        parameters.n_parallel = self.concurrency
         parameters.cpuparams.n_threads = self._threads
         parameters.cpuparams_batch.n_threads = self._threads
         parameters.hostnames = ["127.0.0.1"]

@@ -5,6 +5,7 @@ Owns every call of sentence-transformers for NLI. What the logits mean is `calib
 
 from __future__ import annotations
 
+import hashlib
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ import numpy as np
 
 from epibias import _validate
 from epibias._validate import Float32Array
+from epibias.encoder.model import _no_loading_bars
 from epibias.errors import InputError, TruncationWarning
 from epibias.nli.base import check_pairs, check_probabilities
 from epibias.nli.calibration import Calibration
@@ -68,7 +70,8 @@ class CrossEncoderNLI:
         self._batch_size = _validate.integer("batch_size", batch_size, low=1)
         library: Any = _validate.extra("CrossEncoderNLI", "sentence_transformers", "encoder")
         try:
-            self._model = library.CrossEncoder(self._name, revision=revision, device=device)
+            with _no_loading_bars():
+                self._model = library.CrossEncoder(self._name, revision=revision, device=device)
         except Exception as error:  # of a dozen kinds, none documented
             found = f"{self._name!r}: {type(error).__name__}: {str(error)[:200]}"
             expected = "a classifier that can be loaded: a folder, or a name on the hub"
@@ -117,7 +120,7 @@ class CrossEncoderNLI:
         return check_probabilities(self._calibration.probabilities(rows), len(pairs), self._name)
 
     def _report(self, pairs: Sequence[tuple[str, str]]) -> None:
-        longest = int(self._model.max_length or 0)
+        longest = int(self._model.max_seq_length or 0)
         if not longest:
             return
         tokens = self._model.tokenizer(
@@ -139,8 +142,6 @@ class CrossEncoderNLI:
 
 def _fingerprint(model: Any) -> str:  # noqa: ANN401
     """Hash the weights: a name may come to mean other ones."""
-    import hashlib
-
     import torch
 
     digest = hashlib.sha256()
