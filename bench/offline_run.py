@@ -53,9 +53,9 @@ ANSWERS = ("answer", "critical_answer")
 ATTACKS = ("clean", "positive", "negative")
 # One passage a request: asked for several, a model this small repeats itself or loses the form.
 ATTACK = EBISettings(
-    n=2, per_request=1, max_requests=4, max_tokens=220, method="ridge", tolerance=0.1
+    n=2, per_request=1, max_requests=3, max_tokens=220, method="ridge", tolerance=0.1
 )
-ANCHOR_TRIES, WORDS_SHOWN = 2, 45
+ANCHOR_TRIES, WORDS_SHOWN = 2, 35
 Tell = Callable[[str], None]
 
 
@@ -193,7 +193,7 @@ class Run:
             one.told["answers"] = []
             for attack, name in itertools.product(ATTACKS, DEFENSES):
                 noted, shown = self.selection(topic, one, attack, name)
-                for style in ANSWERS:
+                for style in ANSWERS if name == "none" else ANSWERS[:1]:
                     one.told["answers"].append({**noted, "prompt": style})
                     prompt = render(style, question=topic.query, passages=shown)
                     prompts.setdefault(style, []).append((topic.topic, prompt))
@@ -340,7 +340,7 @@ def summary(topics: dict[str, Any]) -> dict[str, Any]:
         told["spearman_answer_ps_and_judged"] = rounded(spearmanr(both[0], both[1]).statistic)
     for attack, side in sides.items():
         for name in DEFENSES:
-            for style in ANSWERS:
+            for style in ANSWERS if name == "none" else ANSWERS[:1]:
                 shifts = []
                 for one in topics.values():
                     values = {
@@ -419,7 +419,7 @@ def main() -> int:
             context=1024,
             name="Qwen2.5-Coder-1.5B-Instruct Q4",
             reuse_context=True,
-            parallel=8,
+            parallel=4,
         )
         report = made_by(CachedGenerator(model, FOLDER / "replies.jsonl"), encoder, tell)
     path = FOLDER / "report.json"

@@ -142,8 +142,8 @@ class GGUFGenerator:
         if isinstance(answer, str | bytes):
             answer = json.loads(answer)
         if isinstance(answer, dict) and "choices" not in answer:
-            error = answer.get("error", answer)
-            words = error.get("message", error) if isinstance(error, dict) else error
+            told = answer.get("error", answer)
+            words = told.get("message", told) if isinstance(told, dict) else told
             return Failure("refused", f"llama.cpp: {_one_line(str(words))}", attempts=1)
         return judge_answer(answer, sampling.max_tokens).result
 

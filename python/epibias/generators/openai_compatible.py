@@ -11,7 +11,6 @@ are for one read, and a server that sends a byte now and then never reaches them
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +24,9 @@ from epibias.generators.base import Failure, Prompt, Reply, Sampling, check_prom
 from epibias.generators.exchange import Attempt, body_of, failed, judge
 from epibias.generators.pace import Clock, RateLimit, retry_after
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # heavy ones are imported where they are used: `import epibias` is light
+    import asyncio
+
     import httpx
     import tenacity
 
@@ -157,6 +158,8 @@ class OpenAICompatibleGenerator:
         return run(self._all(prompts, sampling)) if prompts else []
 
     async def _all(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Reply | Failure]:
+        import asyncio
+
         call = _Call(asyncio.Semaphore(self.concurrency))
         async with self.client() as client:
             tasks = [self._one(client, prompt, sampling, call) for prompt in prompts]
@@ -191,15 +194,16 @@ class OpenAICompatibleGenerator:
             asked = _outcome(state).wait
             return float(backoff(state)) if asked is None else asked
 
-        def is_too_late(state: tenacity.RetryCallState) -> bool:
-            return self._clock.now() + state.upcoming_sleep >= ends
+        def is_over(state: tenacity.RetryCallState) -> bool:
+            is_too_late = self._clock.now() + state.upcoming_sleep >= ends
+            return is_too_late or state.attempt_number >= self._max_attempts
 
         def last(state: tenacity.RetryCallState) -> Attempt:
             return self._given_up(_outcome(state), state)
 
         retrying = tenacity.AsyncRetrying(
             sleep=self._clock.sleep,
-            stop=tenacity.stop_after_attempt(self._max_attempts) | is_too_late,
+            stop=is_over,
             wait=wait,
             retry=tenacity.retry_if_result(lambda attempt: attempt.again),
             retry_error_callback=last,
@@ -252,6 +256,8 @@ class OpenAICompatibleGenerator:
         seconds_left: float = float("inf"),
     ) -> Attempt:
         """Send one request within its deadline and judge what comes back."""
+        import asyncio
+
         import httpx
 
         seconds = min(self._request_seconds, seconds_left)
@@ -312,6 +318,8 @@ class _Call:
 
 def run(work: Coroutine[Any, Any, _T]) -> _T:
     """Run a coroutine to its end, also where an event loop is running already (a notebook)."""
+    import asyncio
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -5,13 +5,17 @@ Owns every look at a clock and every wait of `openai_compatible`, so that tests 
 
 from __future__ import annotations
 
-import asyncio
-import email.utils
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 SECONDS_PER_MINUTE = 60.0
+
+
+async def _sleep(seconds: float) -> None:
+    import asyncio  # `import epibias` is light
+
+    await asyncio.sleep(seconds)
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Clock:
     """
 
     now: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    sleep: Callable[[float], Awaitable[None]] = _sleep
     wall: Callable[[], float] = time.time
 
 
@@ -76,6 +80,8 @@ def retry_after(value: str | None, clock: Clock) -> float | None:
     text = value.strip()
     if text.isascii() and text.isdigit():
         return float(text[:12])  # more digits mean forever, too
+    import email.utils
+
     try:
         when = email.utils.parsedate_to_datetime(text).timestamp()
     except (ValueError, TypeError, OverflowError, IndexError):

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
 
 from epibias import _validate
 from epibias._validate import Float32Array, Float64Array, Int64Array
@@ -86,6 +84,11 @@ class Calibration:
         return cls(weights, np.zeros(len(LABELS)))
 
     @classmethod
+    def of(cls, meaning: Calibration | Sequence[str]) -> Calibration:
+        """Take a fitted map as it is, and names of columns as `of_labels` does."""
+        return meaning if isinstance(meaning, Calibration) else cls.of_labels(meaning)
+
+    @classmethod
     def fit(cls, logits: Float32Array, labels: Int64Array, penalty: float = PENALTY) -> Calibration:
         """Fit the map on labelled pairs by maximum likelihood with a small ridge penalty.
 
@@ -112,6 +115,9 @@ class Calibration:
         _validate.number("penalty", penalty, above=0.0)
         if set(labels.tolist()) != {0, 1, 2}:
             raise InputError("labels", "each of 0, 1, 2", f"{sorted(set(labels.tolist()))}")
+        from scipy.optimize import minimize  # `import epibias` is light
+        from scipy.special import log_softmax, softmax
+
         rows = logits.astype(np.float64)
         n_weights = len(LABELS) * rows.shape[1]
         picked = np.arange(len(rows)), labels
@@ -138,7 +144,8 @@ class Calibration:
         if logits.ndim != 2 or logits.shape[1] != self.n_logits:
             raise InputError("logits", f"{self.n_logits} columns", f"shape {logits.shape}")
         scores = logits.astype(np.float64) @ self.weights.T + self.bias
-        values: Float32Array = softmax(scores, axis=1).astype(np.float32)
+        raised = np.exp(scores - scores.max(axis=1, keepdims=True))
+        values: Float32Array = (raised / raised.sum(axis=1, keepdims=True)).astype(np.float32)
         return values
 
     def parameters(self) -> Mapping[str, object]:

@@ -80,8 +80,7 @@ class CrossEncoderNLI:
         if meaning is None:
             names: Mapping[int, str] = config.id2label
             meaning = [names[number] for number in sorted(names)]
-        is_map = isinstance(meaning, Calibration)
-        self._calibration = meaning if is_map else Calibration.of_labels(meaning)
+        self._calibration = Calibration.of(meaning)
         commit = getattr(config, "_commit_hash", None)
         self._identity: dict[str, object] = {
             "kind": "cross_encoder",

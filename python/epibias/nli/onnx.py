@@ -90,8 +90,7 @@ class OnnxNLI:
             raise InputError("model", expected, f"{self._inputs}", str(model))
         self._fixed = _fixed_length(self._session)
         self.max_length = self._longest(max_length)
-        is_map = isinstance(meaning, Calibration)
-        self._calibration = meaning if is_map else Calibration.of_labels(meaning)
+        self._calibration = Calibration.of(meaning)
         self._identity = self._describe(str(runtime.__version__))
         self.n_truncated = 0
         self._pad_id = _pad_id(self._tokenizer)
