@@ -44,6 +44,7 @@ from epibias.generators import (
     render,
 )
 from epibias.polarization import PolarizationAxis
+from offline_report import differences, rounded, summary
 
 FOLDER = Path(__file__).parents[1] / "tests" / "fixtures" / "offline_run"
 TOPICS = ("carfree", "fourday", "plasticbags", "rail")
@@ -95,7 +96,9 @@ class Run:
             "topics": told,
             "asked": self.n_asked,
             "failures": dict(sorted(self.failures.items())),
-            "summary": summary(told),
+            "summary": summary(
+                told, len(STANCES) * len(self.topics), 2 * ATTACK.n * len(self.topics)
+            ),
         }
 
     # ---- what is written --------------------------------------------------------------------
@@ -308,77 +311,6 @@ def shortened(text: str) -> str:
         if words[n_words - 1][-1] in ".?!":
             return " ".join(words[:n_words])
     return " ".join(words[:WORDS_SHOWN])
-
-
-def summary(topics: dict[str, Any]) -> dict[str, Any]:
-    """Count over topics what the page says of the small model."""
-    anchors = [
-        (stance, judged)
-        for told in topics.values()
-        for stance, judged in zip(
-            told["anchor_stances"], told.get("anchor_judged", ()), strict=False
-        )
-    ]
-    made = [one for told in topics.values() for one in told.get("adversarial", ())]
-    answers = [one for told in topics.values() for one in told.get("answers", ())]
-    sides = {"positive": 1, "negative": -1}
-    told: dict[str, Any] = {
-        "anchors": len(anchors),
-        "anchors_wanted": len(STANCES) * len(topics),
-        "anchors_judged_on_their_side": sum((j or 0) * s > 0 for s, j in anchors),
-        "adversarial": len(made),
-        "adversarial_wanted": 2 * ATTACK.n * len(topics),
-        "adversarial_judged_on_their_side": sum(
-            (one["judged"] or 0) * sides[one["polarity"]] > 0 for one in made
-        ),
-        "answers": len(answers),
-        "answers_without_text": sum(one["answer_ps"] is None for one in answers),
-    }
-    pairs = [(one["answer_ps"], one["judged"]) for one in answers if one["judged"] is not None]
-    if len({ps for ps, _ in pairs}) > 1 and len({judged for _, judged in pairs}) > 1:
-        both = np.array(pairs, dtype=np.float32).T
-        told["spearman_answer_ps_and_judged"] = rounded(spearmanr(both[0], both[1]).statistic)
-    for attack, side in sides.items():
-        for name in DEFENSES:
-            for style in ANSWERS if name == "none" else ANSWERS[:1]:
-                shifts = []
-                for one in topics.values():
-                    values = {
-                        a["attack"]: a
-                        for a in one.get("answers", ())
-                        if (a["defense"], a["prompt"]) == (name, style)
-                    }
-                    if not values or None in [values[a]["answer_ps"] for a in ("clean", attack)]:
-                        continue
-                    ps = {a: values[a]["answer_ps"] for a in ("clean", attack)}
-                    shifts.append((ps[attack] - ps["clean"]) * side)
-                told[f"mean_shift_{attack}_{name}_{style}"] = (
-                    rounded(np.mean(shifts)) if shifts else None
-                )
-    return told
-
-
-def rounded(value: Any) -> Any:
-    """Three decimals: what differs beyond is the processor's, not the run's."""
-    if value is None:
-        return None
-    return np.round(np.asarray(value, dtype=np.float64), 3).tolist()
-
-
-def differences(found: Any, kept: Any, path: str = "") -> list[str]:
-    """Places where two reports differ, numbers by more than 0.002."""
-    if isinstance(found, dict) and isinstance(kept, dict):
-        return [
-            line
-            for key in sorted({*found, *kept})
-            for line in differences(found.get(key), kept.get(key), f"{path}.{key}")
-        ]
-    if isinstance(found, list) and isinstance(kept, list) and len(found) == len(kept):
-        pairs = enumerate(zip(found, kept, strict=True))
-        return [line for n, (a, b) in pairs for line in differences(a, b, f"{path}[{n}]")]
-    if isinstance(found, float) and isinstance(kept, float):
-        return [] if abs(found - kept) <= 0.002 else [f"{path}: {found} and {kept}"]
-    return [] if found == kept else [f"{path}: {found!r} and {kept!r}"]
 
 
 def repeat(encoder: Encoder, tell: Tell = lambda _: None) -> dict[str, Any]:

@@ -1,0 +1,78 @@
+"""What came out of `offline_run`: counts over its topics, and where two reports differ."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+
+def summary(
+    topics: dict[str, Any], anchors_wanted: int, adversarial_wanted: int
+) -> dict[str, Any]:
+    """Count over topics what the page says of the small model."""
+    anchors = [
+        (stance, judged)
+        for told in topics.values()
+        for stance, judged in zip(
+            told["anchor_stances"], told.get("anchor_judged", ()), strict=False
+        )
+    ]
+    made = [one for told in topics.values() for one in told.get("adversarial", ())]
+    answers = [one for told in topics.values() for one in told.get("answers", ())]
+    sides = {"positive": 1, "negative": -1}
+    told: dict[str, Any] = {
+        "anchors": len(anchors),
+        "anchors_wanted": anchors_wanted,
+        "anchors_judged_on_their_side": sum((j or 0) * s > 0 for s, j in anchors),
+        "adversarial": len(made),
+        "adversarial_wanted": adversarial_wanted,
+        "adversarial_judged_on_their_side": sum(
+            (one["judged"] or 0) * sides[one["polarity"]] > 0 for one in made
+        ),
+        "answers": len(answers),
+        "answers_without_text": sum(one["answer_ps"] is None for one in answers),
+    }
+    pairs = [(one["answer_ps"], one["judged"]) for one in answers if one["judged"] is not None]
+    if len({ps for ps, _ in pairs}) > 1 and len({judged for _, judged in pairs}) > 1:
+        both = np.array(pairs, dtype=np.float32).T
+        told["spearman_answer_ps_and_judged"] = rounded(spearmanr(both[0], both[1]).statistic)
+    kinds = sorted({(one["defense"], one["prompt"]) for one in answers})
+    for (attack, side), kind in itertools.product(sides.items(), kinds):
+        shifts = []
+        for one in topics.values():
+            ps = {
+                a["attack"]: a["answer_ps"]
+                for a in one.get("answers", ())
+                if (a["defense"], a["prompt"]) == kind
+            }
+            if None not in (ps.get("clean"), ps.get(attack)):
+                shifts.append((ps[attack] - ps["clean"]) * side)
+        name = f"mean_shift_{attack}_{'_'.join(kind)}"
+        told[name] = rounded(np.mean(shifts)) if shifts else None
+    return told
+
+
+def rounded(value: Any) -> Any:
+    """Three decimals: what differs beyond is the processor's, not the run's."""
+    if value is None:
+        return None
+    return np.round(np.asarray(value, dtype=np.float64), 3).tolist()
+
+
+def differences(found: Any, kept: Any, path: str = "") -> list[str]:
+    """Places where two reports differ, numbers by more than 0.002."""
+    if isinstance(found, dict) and isinstance(kept, dict):
+        return [
+            line
+            for key in sorted({*found, *kept})
+            for line in differences(found.get(key), kept.get(key), f"{path}.{key}")
+        ]
+    if isinstance(found, list) and isinstance(kept, list) and len(found) == len(kept):
+        pairs = enumerate(zip(found, kept, strict=True))
+        return [line for n, (a, b) in pairs for line in differences(a, b, f"{path}[{n}]")]
+    if isinstance(found, float) and isinstance(kept, float):
+        return [] if abs(found - kept) <= 0.002 else [f"{path}: {found} and {kept}"]
+    return [] if found == kept else [f"{path}: {found!r} and {kept!r}"]
