@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epibias.cli.console import check_output, console, guarded, json_text, rich_table, write_output
+from epibias.cli.console import (
+    check_output,
+    console,
+    guarded,
+    json_text,
+    progress_bar,
+    rich_table,
+    write_output,
+)
 from epibias.errors import InputError
 
 if TYPE_CHECKING:
@@ -111,10 +119,12 @@ def _load(
 ) -> QuestionSet:
     from epibias.data_sets import labelled_anchors, load_questions
 
-    found = load_questions(
-        name, layout=layout, split=split, blank=blank, revision=revision, licence=licence
-    )
-    return found if per_side is None else labelled_anchors(found, per_side)
+    with progress_bar() as progress:
+        progress.add_task(f"reading {name}", total=None)  # how long a file takes, nobody knows
+        found = load_questions(
+            name, layout=layout, split=split, blank=blank, revision=revision, licence=licence
+        )
+        return found if per_side is None else labelled_anchors(found, per_side)
 
 
 def describe(questions: QuestionSet) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class _Pickled:
     """Frozen dataclasses whose mappings cannot be written to; they go to other processes whole."""
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        names = [one.name for one in fields(self)]  # type: ignore[arg-type]
+        names = [one.name for one in fields(self) if one.init]  # type: ignore[arg-type]
         values = (getattr(self, name) for name in names)
         return type(self), tuple(
             dict(value) if isinstance(value, Mapping) else value for value in values
@@ -156,6 +156,7 @@ class QuestionSet(_Pickled):
     licence: str
     files: Mapping[str, str] = field(hash=False)
     notes: tuple[str, ...] = ()
+    _by_id: Mapping[str, Question] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         _validate.text("name", self.name)
@@ -171,6 +172,7 @@ class QuestionSet(_Pickled):
             raise InputError("questions", "at least one", "none", self.name)
         _validate.unique("questions", (one.id for one in questions), self.name)
         object.__setattr__(self, "questions", questions)
+        object.__setattr__(self, "_by_id", {one.id: one for one in questions})
         self._check_adversarial()
         object.__setattr__(self, "relevant", self._checked_relevant())
         for name, digest in self.files.items():
@@ -227,11 +229,10 @@ class QuestionSet(_Pickled):
         InputError
             An id that no question has.
         """
-        for one in self.questions:
-            if one.id == question_id:
-                return one
-        expected = f"the id of one of {len(self.questions)} questions"
-        raise InputError("question_id", expected, f"unknown {described(question_id)}")
+        if question_id not in self._by_id:
+            expected = f"the id of one of {len(self.questions)} questions"
+            raise InputError("question_id", expected, f"unknown {described(question_id)}")
+        return self._by_id[question_id]
 
     def __repr__(self) -> str:
         counts = f"{len(self.questions)} questions, {len(self.corpus)} passages"

@@ -28,6 +28,7 @@ def theory_page(document: Mapping[str, Any]) -> Page:
         notices=[
             "How each statement is read, and why it fails where it does: docs/theory.md.",
             "Population: quadrature in float64. Samples: the thresholds of the real sweep.",
+            *(f"{one}: {verdict}. {text}." for one, verdict, text in verdicts(document)),
         ],
         facts=[
             ("Cases of Theorem 1", str(len(document["theorem_1"]["cases"]))),
@@ -193,9 +194,9 @@ def bounds_chart(document: Mapping[str, Any]) -> LineChart:
         Series(name, overlap, [row[key] for row in rows])
         for name, key in (
             ("FDR", "fdr"),
-            ("its bound", "fdr_bound"),
+            ("bound on FDR", "fdr_bound"),
             ("FOR", "omission"),
-            ("its bound (FOR)", "omission_bound"),
+            ("bound on FOR", "omission_bound"),
         )
     ]
     return LineChart("Theorem 3: errors and bounds", "overlap ρ", "share", series)
