@@ -10,6 +10,7 @@ import pytest
 
 from epibias.errors import InputError
 from epibias.index import IndexStore
+from epibias.index.axes import paired_validity
 from epibias.index.bursts import Arrival, burst_findings, burst_p, low_tier_newcomers
 from epibias.index.drift import golden_answers, lost_share
 from epibias.index.gate import GateInputs, run_gate
@@ -376,3 +377,39 @@ def test_a_page_that_is_half_a_page_with_authority_is_found(tmp_path):
     own = page("h4", half, "handbook", "mo")  # authority may quote itself
     version = store.stage([own], by="ops", reason="r")
     assert "copied page" not in kinds(store.check(version.id))
+
+
+def test_leaving_pairs_out_is_fair_where_leaving_statements_out_is_not():
+    """Mirrored statements without any stance: their axis must look like chance, not worse."""
+    import warnings
+
+    from epibias.errors import ValidityWarning
+
+    rng = np.random.default_rng(0)
+    by_pair, by_statement = [], []
+    for _ in range(100):
+        rules = rng.standard_normal((14, 64))
+        follow, shortcut = (
+            (rules + 0.5 * rng.standard_normal(rules.shape)).astype(np.float32) for _ in range(2)
+        )
+        by_pair.append(paired_validity(follow, shortcut))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ValidityWarning)
+            axis = PolarizationAxis.fit(
+                np.concatenate([follow, shortcut]), [1.0] * 14 + [-1.0] * 14, "mean_difference"
+            )
+        by_statement.append(axis.validity)
+    assert abs(np.mean(by_pair)) < 0.1
+    assert np.mean(by_statement) < -0.5
+
+
+def test_paired_validity_equals_the_naive_one():
+    rng = np.random.default_rng(1)
+    follow, shortcut = rng.standard_normal((2, 9, 5)).astype(np.float32)
+    unit = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (follow, shortcut)]
+    signs = []
+    for left_out in range(9):
+        rest = [place for place in range(9) if place != left_out]
+        axis = unit[0][rest].mean(axis=0) - unit[1][rest].mean(axis=0)
+        signs.append(np.sign(axis @ (unit[0][left_out] - unit[1][left_out])))
+    assert paired_validity(follow, shortcut) == pytest.approx(np.mean(signs))

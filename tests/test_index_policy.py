@@ -42,6 +42,10 @@ from index_stores import POLICY, QUERIES, add, make_store, page
             "topics.recovery.sources: expected a list",
         ),
         (b'unmatched = "ajar"\n' + POLICY, "unmatched: expected 'open' or 'closed'"),
+        (
+            POLICY + b'follow = ["do", "ask"]\nshortcut = ["skip"]',
+            "topics.refunds.shortcut: expected 2 statements, one for each of follow, got 1",
+        ),
         (POLICY + b'follow = ["do"]', "topics.refunds.shortcut: expected statements of both"),
     ],
 )

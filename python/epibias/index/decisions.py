@@ -27,13 +27,14 @@ def accept(
     with store.versions.lock():
         store.versions.recover()
         hold = store.held(version)
-        if hold.state not in (OPEN, ACCEPTED):
-            raise InputError("version", "a held version", f"{hold.version}, {hold.state}")
+        found = store.catalogue.version(hold.version)
+        # One that is accepted and still held was killed on its way: it may go on.
+        if hold.state not in (OPEN, ACCEPTED) or found.state != "held":
+            raise InputError("version", "a held version", f"{found.id}, {found.state}")
         own = _own_queries(store, hold, by)
         for query in queries or ():
             if query not in own:
                 raise InputError("queries", f"some of {', '.join(own)}", repr(query))
-        found = store.catalogue.version(hold.version)
         store.check_parent(found)
         hold = store.records.accept(hold, queries or own, by=by, reason=reason)
         if not hold.waiting:
