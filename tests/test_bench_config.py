@@ -7,7 +7,7 @@ import pytest
 from bench_fakes import ANSWERS, SMALL, FakeLoaders, write_config
 from epibias.defenses import BiasDef
 from epibias.errors import InputError
-from epibias.experiment.bench_inputs import attacks_of, check_extras
+from epibias.experiment.bench_inputs import attacks_of, check_extras, load_set
 from epibias.experiment.config import read_config
 from epibias.experiment.config_types import DefenseChoice
 from epibias.experiment.defense_kinds import KINDS, Services, make_defense
@@ -87,6 +87,27 @@ def test_parameters_of_a_defence_are_checked_by_name_and_value():
     assert made.title == "BiasDef gate=0.1"
 
 
+def test_passages_of_a_file_stand_in_for_those_of_the_set(tmp_path):
+    from epibias.attacks import AdversarialPassage, AdversarialSet
+    from epibias.corpus import Passage
+    from epibias.data_sets import load_questions
+
+    [question, other] = load_questions("debates").questions[:2]
+    made = [
+        AdversarialPassage(Passage(f"new-{n}", f"Own text {n}."), question.id, "positive", "ebi")
+        for n in range(3)
+    ]
+    AdversarialSet(tuple(made)).write(tmp_path / "own.jsonl")
+    text = SMALL.replace("questions = 3", 'adversarial = "own.jsonl"\nquestions = 2')
+    config = read_config(write_config(tmp_path, text))
+    loaded = load_set(config, config.datasets[0], FakeLoaders())
+    found = loaded.injected(config, loaded.chosen)
+    ids = [passage.id for passage in found[question.id, "injection", "positive"]]
+    assert ids == ["new-0", "new-1", "new-2"]
+    assert found[question.id, "injection", "negative"] == ()
+    assert found[other.id, "injection", "positive"] == ()
+
+
 def test_every_kind_that_needs_no_model_can_be_made():
     for name, kind in KINDS.items():
         if not kind.needs:
@@ -130,6 +151,7 @@ def test_the_paper_can_be_counted_where_its_data_are_not(tmp_path, monkeypatch):
         "gpt-4.1",
     }
     assert any("wiki-balance" in line for line in found.unchecked)
+    assert any("ebi-wiki-balance.jsonl is not there" in line for line in found.problems)
     assert any("tas-b" in line for line in found.unchecked)
     assert found.lines()[0].startswith("Cells: ")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from epibias.experiment.inputs import InjectedPassages
 from epibias.experiment.plan import (
     DECOY_LIMIT,
     OWN_PASSAGES,
+    POLARITIES,
     Attack,
     NamedDefense,
     Plan,
@@ -44,7 +45,7 @@ class Loaders:
     def questions(self, config: Config, choice: DataSetChoice) -> QuestionSet:
         """Load a question set; of a folder of the user's when there is a path."""
         source = choice.name if choice.path is None else config.path(choice.path)
-        return load_questions(source)
+        return load_questions(source, **choice.options)
 
     def encoder(self, name: str, *, cache: bool = True) -> Encoder:
         """Load an encoder, with its cache on disk."""
@@ -178,6 +179,9 @@ def load_set(
     """
     questions = loaders.questions(config, choice)
     chosen = questions.questions[: choice.n_questions]
+    if choice.adversarial is not None:
+        own = AdversarialSet.read(config.path(choice.adversarial))
+        chosen = tuple(_with_passages(one, own) for one in chosen)
     needed = max(config.k) * config.pool_factor
     if len(questions.corpus) < needed:
         expected = f"at least {needed} passages, k · pool_factor, to retrieve"
@@ -193,6 +197,12 @@ def load_set(
                 defaults=attack.defaults or None,
             )
     return LoadedSet(questions, tuple(chosen), files, i_own_this_index)
+
+
+def _with_passages(question: Question, own: AdversarialSet) -> Question:
+    """Give a question with the adversarial passages of a file in place of the set's."""
+    sides = {polarity: own.of(question.id, polarity) for polarity in POLARITIES}
+    return replace(question, adversarial=sides)
 
 
 def attacks_of(config: Config) -> tuple[Attack, ...]:

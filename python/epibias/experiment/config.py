@@ -32,6 +32,7 @@ METHODS = ("pca", "ridge", "mean_difference", CONTROL_AXIS)
 BUILT_IN_ATTACKS = ("injection", "decoys", "verbatim", "poisonedrag")
 ATTACKS = (*BUILT_IN_ATTACKS, "file")
 PROMPTS = ("answer", "critical_answer")
+SET_OPTIONS = ("layout", "split", "blank", "revision")  # of `load_questions`
 NLI_KINDS = ("cross_encoder", "onnx")
 
 
@@ -131,10 +132,13 @@ def _check_names(config: Config, where: str) -> None:
 def _dataset(one: Reader) -> DataSetChoice:
     path = one.text("path", None)
     name = one.text("name") if path is None else one.text("name", Path(path).stem)
+    options = {key: one.text(key, None) for key in SET_OPTIONS}
     found = DataSetChoice(
         name,
         path,
         one.integer("questions", None, low=1),
+        one.text("adversarial", None),
+        {key: value for key, value in options.items() if value is not None},
         one.integer("expected_questions", None, low=1),
         one.integer("expected_passages", None, low=1),
     )

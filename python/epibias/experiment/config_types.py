@@ -22,6 +22,10 @@ class DataSetChoice:
         A folder or file of the user's.
     n_questions : int, optional
         Only the first so many questions.
+    adversarial : str, optional
+        An `AdversarialSet` whose passages stand in for those of the set.
+    options : mapping
+        `layout`, `split`, `blank`, `revision` of `load_questions`.
     expected_questions, expected_passages : int, optional
         How many the set has; a dry run counts with them where the set cannot be loaded.
     """
@@ -29,6 +33,8 @@ class DataSetChoice:
     name: str
     path: str | None = None
     n_questions: int | None = None
+    adversarial: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
     expected_questions: int | None = None
     expected_passages: int | None = None
 

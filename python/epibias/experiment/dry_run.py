@@ -175,13 +175,16 @@ def _load(
         # Only counted: what an attack would write goes nowhere.
         found = bench_inputs.load_set(config, choice, loaders, i_own_this_index=True)
     except InputError as error:
-        if choice.path is None and choice.expected_questions is not None:
-            unchecked.append(
-                f"data set {choice.name!r}: not here ({error}); counted as "
-                f"{choice.expected_questions} questions, as the configuration says"
-            )
-        else:
-            problems.append(f"data set {choice.name!r}: {error}")
+        counted = ""
+        if choice.expected_questions is not None:
+            counted = f"; counted as {choice.expected_questions} questions, as the file says"
+        by_name = choice.path is None and error.argument != "file"
+        is_here = choice.adversarial is None or config.path(choice.adversarial).is_file()
+        if choice.adversarial is not None and not is_here:
+            problems.append(f"data set {choice.name!r}: {choice.adversarial} is not there")
+        (unchecked if by_name and counted else problems).append(
+            f"data set {choice.name!r}: not here ({error}){counted}"
+        )
         return None
     no_anchors = sum(not one.anchors for one in found.chosen)
     if no_anchors:
