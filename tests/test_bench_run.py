@@ -16,7 +16,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from bench_fakes import ANSWERS, SMALL, FakeLoaders, write_config
+from bench_fakes import ANSWERS, SMALL, FakeLoaders, script, write_config
 from epibias.errors import InputError
 from epibias.experiment import bench_report, raw, tables
 from epibias.experiment.answers import ANSWERS as ANSWER_TABLE
@@ -322,3 +322,35 @@ def test_passages_that_an_attack_writes_need_an_owner(tmp_path, undrawn):
     poisoned = [r for r in rows if r["condition"] == "poisonedrag-5"]
     assert {len(r["injected_ids"]) for r in poisoned} == {5}
     assert {r["condition"] for r in rows} == {"0", "1", "5", "poisonedrag-1", "poisonedrag-5"}
+
+
+def test_an_offline_run_repeats_the_answers_to_the_byte(tmp_path, undrawn):
+    """The real cache: what one run asked for, another reads back without a model."""
+    from epibias.experiment.bench_inputs import Loaders
+    from epibias.generators import CachedGenerator, FixedGenerator
+
+    def answer(prompt, repeat):
+        return script(prompt, repeat) if prompt.name == "likert" else prompt.user[-99:]
+
+    asked = FixedGenerator(answer, "scripted")
+
+    class Cached(FakeLoaders):
+        def generator(self, config, choice, out, *, offline):
+            if offline:
+                return Loaders.generator(self, config, choice, out, offline=True)
+            return CachedGenerator(asked, config.path(choice.cache))
+
+    text = (SMALL + ANSWERS).replace("questions = 3", "questions = 2")
+    config = read_config(write_config(tmp_path, text))
+    first = run_bench(config, tmp_path / "online", jobs=2, loaders=Cached())
+    n_calls = asked.n_calls
+    again = run_bench(config, tmp_path / "offline", offline=True, loaders=Cached())
+    assert asked.n_calls == n_calls > 20
+    names = ("answers.parquet", "passages.parquet", "tables/answers.csv")
+    for name in names:
+        assert content(again.folder)[name] == content(first.folder)[name]
+    lines = {
+        folder: (folder / "answers.jsonl").read_text(encoding="utf-8")
+        for folder in (first.folder, again.folder)
+    }
+    assert lines[again.folder] == lines[first.folder]

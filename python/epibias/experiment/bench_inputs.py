@@ -57,9 +57,7 @@ class Loaders:
         self, config: Config, choice: GeneratorChoice, out: Path, *, offline: bool
     ) -> Generator:
         """Make a generator that keeps every reply in a file; offline, only what stands there."""
-        CachedGenerator = extra(
-            "bench run", "epibias.generators.cache", "generators"
-        ).CachedGenerator
+        from epibias.generators.cache import CachedGenerator
 
         path = out / f"replies-{choice.name}.jsonl"
         if choice.cache is not None:
@@ -71,9 +69,7 @@ class Loaders:
 
     def _model(self, config: Config, choice: GeneratorChoice) -> Generator | None:
         if choice.url is not None:
-            OpenAICompatibleGenerator = extra(
-                "bench run", "epibias.generators.openai_compatible", "generators"
-            ).OpenAICompatibleGenerator
+            from epibias.generators.openai_compatible import OpenAICompatibleGenerator
 
             assert choice.model is not None  # noqa: S101  for mypy; read_config saw to it
             made: Generator = OpenAICompatibleGenerator(
@@ -84,9 +80,7 @@ class Loaders:
             )
             return made
         if choice.gguf is not None:
-            GGUFGenerator = extra(
-                "bench run", "epibias.generators.gguf", "generators"
-            ).GGUFGenerator
+            from epibias.generators.gguf import GGUFGenerator
 
             local: Generator = GGUFGenerator(config.path(choice.gguf), name=choice.model)
             return local
@@ -94,19 +88,17 @@ class Loaders:
 
     def nli(self, config: Config, choice: NLIChoice, out: Path) -> NLI:
         """Load a model of natural language inference; what it judged is kept in a file."""
-        CachedNLI = extra("bench run", "epibias.nli.cache", "generators").CachedNLI
+        from epibias.nli.cache import CachedNLI
 
         made: NLI
         if choice.kind == "onnx":
-            OnnxNLI = extra("bench run", "epibias.nli.onnx", "generators").OnnxNLI
+            from epibias.nli.onnx import OnnxNLI
 
             assert choice.tokenizer is not None  # noqa: S101  for mypy; read_config saw to it
             tokenizer = config.path(choice.tokenizer)
             made = OnnxNLI(config.path(choice.model), tokenizer, meaning=choice.labels)
         else:
-            CrossEncoderNLI = extra(
-                "bench run", "epibias.nli.cross_encoder", "generators"
-            ).CrossEncoderNLI
+            from epibias.nli.cross_encoder import CrossEncoderNLI
 
             made = CrossEncoderNLI(choice.model)
         kept: NLI = CachedNLI(made, out / "replies-nli.jsonl")
