@@ -7,6 +7,7 @@ passages by question and polarity. For the evaluation of an index you own; nothi
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -126,10 +127,17 @@ class AdversarialSet:
         """The passages alone, in their order."""
         return Corpus(one.passage for one in self.passages)
 
+    @functools.cached_property
+    def _by_question(self) -> dict[str, list[AdversarialPassage]]:
+        found: dict[str, list[AdversarialPassage]] = {}
+        for one in self.passages:
+            found.setdefault(one.question_id, []).append(one)
+        return found
+
     @property
     def question_ids(self) -> tuple[str, ...]:
         """Questions that have passages, in the order of their first."""
-        return tuple(dict.fromkeys(one.question_id for one in self.passages))
+        return tuple(self._by_question)
 
     @property
     def attacks(self) -> tuple[str, ...]:
@@ -164,10 +172,8 @@ class AdversarialSet:
             _validate.choice("polarity", polarity, POLARITIES)
         return tuple(
             one.passage
-            for one in self.passages
-            if one.question_id == question_id
-            and polarity in (None, one.polarity)
-            and attack in (None, one.attack)
+            for one in self._by_question.get(question_id, ())
+            if polarity in (None, one.polarity) and attack in (None, one.attack)
         )
 
     @classmethod

@@ -244,26 +244,22 @@ def property_check(
             for picked in found.indices
         ]
         selected = [encode_in_batches(ps_encoder, some, "passages", progress) for some in clean]
+    groups: dict[tuple[str, str], list[int]] = {}
+    for row, one in enumerate(adversarial.passages):
+        groups.setdefault((one.question_id, one.polarity), []).append(row)
     measured: dict[int, PassageProperties] = {}
     for number, question in enumerate(asked):
         axis = (axes or {}).get(question.id) or fitted_axis(question, scored, method)
         best = float(found.similarities[number, 0])
         clean_ps = float(axis.score(selected[number]).mean(dtype=np.float64))
         for polarity in POLARITIES:
-            picked = np.array(
-                [
-                    row
-                    for row, one in enumerate(adversarial.passages)
-                    if one.question_id == question.id and one.polarity == polarity
-                ],
-                dtype=np.int64,
-            )
-            if not len(picked):
+            picked = groups.get((question.id, polarity))
+            if picked is None:
                 continue
             similarities = _similarities(queries[number], rows[picked])
             scores = axis.score(np.ascontiguousarray(scored_rows[picked]))
             kinds = categories(similarities, best, scores, clean_ps, polarity)
-            for place, row in enumerate(picked.tolist()):
+            for place, row in enumerate(picked):
                 one = adversarial.passages[row]
                 measured[row] = PassageProperties(
                     one.passage.id,
