@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
+
+from epibias.nli import NLI
+
+WORDS_SHOWN = 35
+
+
+def shortened(text: str) -> str:
+    """Give the first words of a passage, to the end of a sentence where one is near."""
+    words = text.split()
+    if len(words) <= WORDS_SHOWN:
+        return text
+    for n_words in range(WORDS_SHOWN, WORDS_SHOWN // 2, -1):
+        if words[n_words - 1][-1] in ".?!":
+            return " ".join(words[:n_words])
+    return " ".join(words[:WORDS_SHOWN])
 
 
 def summary(
@@ -14,10 +30,10 @@ def summary(
 ) -> dict[str, Any]:
     """Count over topics what the page says of the small model."""
     anchors = [
-        (stance, judged)
+        row
         for told in topics.values()
-        for stance, judged in zip(
-            told["anchor_stances"], told.get("anchor_judged", ()), strict=False
+        for row in zip(
+            told["anchor_stances"], told["anchor_judged"], told["anchor_nli"], strict=True
         )
     ]
     made = [one for told in topics.values() for one in told.get("adversarial", ())]
@@ -26,11 +42,15 @@ def summary(
     told: dict[str, Any] = {
         "anchors": len(anchors),
         "anchors_wanted": anchors_wanted,
-        "anchors_judged_on_their_side": sum((j or 0) * s > 0 for s, j in anchors),
+        "anchors_judged_on_their_side": sum((j or 0) * s > 0 for s, j, _ in anchors),
+        "anchors_on_their_side_by_nli": sum((n or 0) * s > 0 for s, _, n in anchors),
         "adversarial": len(made),
         "adversarial_wanted": adversarial_wanted,
         "adversarial_judged_on_their_side": sum(
             (one["judged"] or 0) * sides[one["polarity"]] > 0 for one in made
+        ),
+        "adversarial_on_their_side_by_nli": sum(
+            (one["nli"] or 0) * sides[one["polarity"]] > 0 for one in made
         ),
         "answers": len(answers),
         "answers_without_text": sum(one["answer_ps"] is None for one in answers),
@@ -53,6 +73,26 @@ def summary(
         name = f"mean_shift_{attack}_{'_'.join(kind)}"
         told[name] = rounded(np.mean(shifts)) if shifts else None
     return told
+
+
+def nli_stances(
+    nli: NLI, poles: tuple[str, str] | None, texts: Sequence[str | None]
+) -> list[float | None]:
+    """Stance of each text by an NLI model, from -1 (con) to 1 (pro).
+
+    Half of what it finds entailed less contradicted in the pro pole, less the same of the con pole.
+    """
+    if poles is None:
+        return [None] * len(texts)
+    real = [text for text in texts if text is not None]
+    values = iter(
+        (
+            nli.probabilities(real, [poles[1]] * len(real))
+            - nli.probabilities(real, [poles[0]] * len(real))
+        )
+        @ np.array([0.5, 0.0, -0.5])
+    )
+    return [None if text is None else rounded(next(values)) for text in texts]
 
 
 def rounded(value: Any) -> Any:

