@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from defense_texts import POLARITIES, SEED, Case, poisoned
+from defense_texts import POLARITIES, SEED, Case, poisoned, stripped
 
 K = 5
 POOL = 20
@@ -21,7 +21,7 @@ POOLS = (10, 20, 40, 100)  # for EBI at 5 injections
 LEVELS = (1, 5, 10, 20)  # beside 0
 GOAL_LEVELS = (1, 5, 10)
 DRAWS = 3  # which passages are injected, per question and polarity
-ATTACKS = ("ebi", "poisoned", "verbatim", "spread", "mixed", "adaptive")
+ATTACKS = ("ebi", "poisoned", "verbatim", "spread", "mixed", "stripped")
 LAMBDAS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 BLENDS = (0.0, 0.2, 0.4, 0.6, 0.8)
 N_FOLDS = 4
@@ -66,7 +66,7 @@ CLEAN = Condition("clean", 0)
 def conditions() -> list[Condition]:
     """Every condition that is reported, the clean ones first."""
     made = [replace(CLEAN, pool=pool) for pool in POOLS]
-    made += [Condition(attack, n) for attack in ATTACKS[:-1] for n in LEVELS]
+    made += [Condition(attack, n) for attack in ATTACKS for n in LEVELS]
     made += [Condition("ebi", 5, pool) for pool in POOLS if pool != POOL]
     made += [Condition("adaptive", n, POOL, s) for n in (5, 10) for s in LAMBDAS]
     made += [Condition("blend", 5, POOL, share) for share in BLENDS]
@@ -181,17 +181,19 @@ def _injected(
         return None
     plain = [(text, side) for side in sides for text in case.adversarial[side]]
     asked = [(poisoned(case.question, text), side) for text, side in plain]
+    silent = [(stripped(case.question, text), side) for text, side in plain]
     if attack == "adaptive":
-        chosen = _adaptive(index, number, case, rows, plain + asked, condition, axis)
+        chosen = _adaptive(index, number, case, rows, plain + asked + silent, condition, axis)
     elif attack == "mixed":
         halves = [generator.permutation([i for i, p in enumerate(plain) if p[1] == side])
                   for side in (polarity, *(s for s in sides if s != polarity))]  # fmt: skip
         turns = [plain[i] for pair in zip(*halves, strict=False) for i in pair]
         chosen = turns[:count]
     else:
-        first, second = (asked, plain) if attack == "poisoned" else (plain, asked)
+        forms = {"poisoned": (asked, plain), "stripped": (silent, [])}
+        first, second = forms.get(attack, (plain, asked))
         order = generator.permutation(len(plain))
-        chosen = [first[i] for i in order] + [second[i] for i in order]
+        chosen = [first[i] for i in order] + [second[i] for i in order if second]
         if count <= MOST_PLAIN:  # only level 20 mixes both forms
             chosen = chosen[: len(plain)]
         chosen = chosen[:count]

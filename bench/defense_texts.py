@@ -26,6 +26,7 @@ N_ANCHORS = 3  # a side, taken from a human question's own perspectives
 LEAST_SIDE, LEAST_OTHER = 15, 8  # perspectives that a one-sided injection needs
 MOST_ADVERSARIAL = 10
 CHUNK = 3  # sentences of a WIKI-BALANCE passage that make one injected passage
+REPEATS = 0.5  # share of the question's letter triples
 POLARITIES = ("positive", "negative")
 
 
@@ -52,12 +53,36 @@ class Case:
         own = [self.question, *self.passages, *self.anchors, *self.poles[0], *self.poles[1]]
         for texts in self.adversarial.values():
             own += [*texts, *(poisoned(self.question, text) for text in texts)]
+            own += [stripped(self.question, text) for text in texts]
         return own
 
 
 def poisoned(question: str, text: str) -> str:
     """PoisonedRAG's black-box passage: the question, then the text."""
     return f"{question} {text}"
+
+
+def stripped(question: str, text: str) -> str:
+    """Take the sentences out that repeat the question: the attacker who knows the echo test.
+
+    A sentence repeats it where it holds more than half of the question's letter triples; where
+    every sentence does, the one that repeats it least stays.
+    """
+    sentences = re.split(r"(?<=[.!?;])\s+", text.strip())
+    shares = [triples_shared(question, sentence) for sentence in sentences]
+    kept = [s for s, share in zip(sentences, shares, strict=True) if share <= REPEATS]
+    return " ".join(kept or [sentences[int(np.argmin(shares))]])
+
+
+def triples_shared(question: str, text: str) -> float:
+    """Share of the question's letter triples, across words, that a text holds."""
+    wanted, held = _triples(question), _triples(text)
+    return len(wanted & held) / len(wanted)
+
+
+def _triples(text: str) -> set[str]:
+    words = " " + " ".join(re.findall(r"[a-z0-9']+", text.lower())) + " "
+    return {words[start : start + 3] for start in range(len(words) - 2)}
 
 
 def generator_of(name: str) -> np.random.Generator:

@@ -1,0 +1,163 @@
+"""What selections were like before anybody attacked: one record a question.
+
+In: pools of an index that is trusted. Out: for each question the mean score of its undefended
+selection, the spread of its candidates' scores, and the selection's mean similarity. Holds numbers
+and question texts, no passage and no vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from epibias import _validate
+from epibias._validate import Float64Array
+from epibias.defenses.echo import echo_shares
+from epibias.errors import InputError
+from epibias.pool import CandidatePool
+
+SAME = 1e-6  # two selections of this mean similarity and mean score are the same
+
+
+class CleanRecord(NamedTuple):
+    """Of one question's clean pool.
+
+    Attributes
+    ----------
+    centre : float
+        Mean score of the k most similar candidates.
+    spread : float
+        Standard deviation of all candidates' scores.
+    similarity : float
+        Mean similarity of the k most similar candidates.
+    echo : float
+        Largest share of the question's letter triples that one of them holds; NaN without texts.
+
+    Examples
+    --------
+    >>> CleanRecord(0.1, 0.05, 0.6, 0.3).centre
+    0.1
+    """
+
+    centre: float
+    spread: float
+    similarity: float
+    echo: float
+
+
+def record_of(
+    scores: Float64Array, similarities: Float64Array, echoes: Float64Array | None, k: int
+) -> CleanRecord:
+    """Describe one question's clean candidates, in the pool's order.
+
+    Parameters
+    ----------
+    scores, similarities : float64 [n]
+        At least 2.
+    echoes : float64 [n], optional
+        Share of the question's letter triples that each holds.
+    k : int
+
+    Returns
+    -------
+    CleanRecord
+
+    Examples
+    --------
+    >>> record_of(np.array([0.2, 0.4]), np.array([0.8, 0.6]), None, 1).centre
+    0.2
+    """
+    echo = float("nan") if echoes is None else float(echoes[:k].max())
+    return CleanRecord(
+        float(scores[:k].mean()), float(scores.std(ddof=1)), float(similarities[:k].mean()), echo
+    )
+
+
+@dataclass(frozen=True)
+class CleanMemory:
+    """Records of clean pools by question text.
+
+    Parameters
+    ----------
+    records : mapping of str to CleanRecord
+    k : int
+        Passages of a selection.
+
+    Examples
+    --------
+    >>> memory = CleanMemory({"Why?": CleanRecord(0.1, 0.05, 0.6, 0.3)}, 5)
+    >>> len(memory), memory.get("Who?") is None
+    (1, True)
+    """
+
+    records: Mapping[str, CleanRecord]
+    k: int
+
+    @classmethod
+    def of(cls, pool: CandidatePool, k: int = 5) -> CleanMemory:
+        """Remember clean pools.
+
+        Parameters
+        ----------
+        pool : CandidatePool
+            Of a trusted index, with query texts, each question once.
+        k : int
+
+        Returns
+        -------
+        CleanMemory
+
+        Raises
+        ------
+        InputError
+            No query texts, one of them twice, or a query with fewer than `k` or 2 candidates.
+
+        Examples
+        --------
+        >>> from epibias.polarization import PolarizationAxis
+        >>> rows = np.array([[1, 0.1], [1, -0.2], [1, 0.5], [0.1, 1]], np.float32)
+        >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
+        >>> pool = CandidatePool.from_vectors(rows[:1], rows, axis, query_texts=["Why?"])
+        >>> CleanMemory.of(pool, k=2).records["Why?"].similarity.__round__(2)
+        0.98
+        """
+        k = _validate.integer("k", k, low=1)
+        texts = pool.query_texts
+        if texts is None:
+            raise InputError("pool.query_texts", "one a query, to remember it by", "None")
+        _validate.unique("pool.query_texts", texts)
+        records = {}
+        for query, text in enumerate(texts):
+            part = slice(int(pool.offsets[query]), int(pool.offsets[query + 1]))
+            scores = pool.scores[part].astype(np.float64)
+            similarities = pool.similarities[part].astype(np.float64)
+            if len(scores) < max(k, 2):
+                expected = f"at least {max(k, 2)} candidates"
+                raise InputError("pool", expected, str(len(scores)), f"query {query}")
+            echoes = None
+            if pool.passage_texts is not None:
+                echoes = echo_shares(text, pool.passage_texts[part])
+            records[text] = record_of(scores, similarities, echoes, k)
+        return cls(records, k)
+
+    def get(self, question: str) -> CleanRecord | None:
+        """Return a question's record, if there is one.
+
+        Parameters
+        ----------
+        question : str
+
+        Returns
+        -------
+        CleanRecord or None
+        """
+        return self.records.get(question)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __repr__(self) -> str:
+        return f"CleanMemory({len(self.records)} questions, k={self.k})"

@@ -1,0 +1,83 @@
+"""The meaning of `defenses.bounded_swaps` and of the pooled axis: naive float64, never optimised."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+ROUNDING = 1e-12
+
+
+def bounded_selection(x, y, centre, width, allowed, k):
+    """Positions selected from one query's candidates, and the drift before and after."""
+    chosen = [i for i in range(len(x)) if allowed[i]][:k]
+    if not chosen:
+        return [], 0.0, 0.0
+    limit = width * (1 + ROUNDING)
+
+    def drift(positions):
+        return sum(y[i] - centre for i in positions) / len(positions)
+
+    before = now = drift(chosen)
+    if abs(before) <= limit:
+        return chosen, before, before
+
+    def exchanges():
+        for leaving in sorted(chosen, reverse=True):
+            for entering in range(len(x)):
+                if allowed[entering] and entering not in chosen:
+                    loss = x[leaving] - x[entering]
+                    moved = now + (y[entering] - y[leaving]) / len(chosen)
+                    yield leaving, entering, loss, moved
+
+    while abs(now) > limit:
+        options = list(exchanges())
+        within = [o for o in options if abs(o[3]) <= limit]
+        nearer = [o for o in options if abs(o[3]) < abs(now)]
+        if within:
+            best = min(within, key=lambda o: o[2])
+        elif nearer:
+            best = min(nearer, key=lambda o: abs(o[3]))
+        else:
+            return sorted(chosen), before, now
+        chosen = [i for i in chosen if i != best[0]] + [best[1]]
+        now = best[3]
+    while True:
+        gains = [o for o in exchanges() if abs(o[3]) <= limit and o[2] < -ROUNDING]
+        if not gains:
+            return sorted(chosen), before, now
+        best = min(gains, key=lambda o: o[2])
+        chosen = [i for i in chosen if i != best[0]] + [best[1]]
+        now = best[3]
+
+
+def best_selection(x, y, centre, width, k):
+    """The most similar `k` whose mean score lies within the width, by trying all; None if none."""
+    best = None
+    for positions in combinations(range(len(x)), k):
+        if abs(np.mean([y[i] for i in positions]) - centre) <= width * (1 + ROUNDING):
+            total = sum(x[i] for i in positions)
+            if best is None or total > best:
+                best = total
+    return best
+
+
+def pooled_axis(passages, stances, contexts, context, shared, penalty):
+    """Direction of the ridge regression on explicit features: context ⊗ passage."""
+    features, signs = [], []
+    u = [np.append(c / np.linalg.norm(c), np.sqrt(shared)) for c in np.asarray(contexts, float)]
+    for rows, labels, unit in zip(passages, stances, u, strict=True):
+        rows = np.asarray(rows, float)
+        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        rows = rows - rows.mean(axis=0)
+        for row, label in zip(rows, labels, strict=True):
+            features.append(np.outer(unit, row).ravel())
+            signs.append(label / np.abs(labels).max())
+    design = np.array(features)
+    gram = design.T @ design + penalty * np.eye(design.shape[1])
+    weights = np.linalg.solve(gram, design.T @ np.array(signs))
+    own = np.asarray(context, float)
+    own = np.append(own / np.linalg.norm(own), np.sqrt(shared))
+    direction = own @ weights.reshape(len(own), -1)
+    return direction / np.linalg.norm(direction)
