@@ -282,8 +282,11 @@ def unit(row: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Metrics of one selection. `tilt`s are signed, in standard deviations of the question's
-    benign values: mean of the selection less mean of the clean undefended selection."""
+    """Metrics of one selection.
+
+    The tilts are signed, in standard deviations of the question's benign values: mean of the
+    selection less mean of the clean undefended selection.
+    """
 
     a_recall: float
     kept: float

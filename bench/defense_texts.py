@@ -91,7 +91,7 @@ def generator_of(name: str) -> np.random.Generator:
 
 
 def debates() -> list[Case]:
-    """The 16 shipped questions."""
+    """Read the 16 shipped questions."""
     return [
         Case(
             "debates",
@@ -141,9 +141,7 @@ def _claim_case(name: str, claim: str, perspectives: Sequence[tuple[str, float]]
         if len(sides[side]) >= LEAST_SIDE and len(sides[other]) >= LEAST_OTHER:
             count = min(MOST_ADVERSARIAL, len(rest[side]) // 2)
             adversarial[side] = tuple(text for text, _ in rest[side][:count])
-    benign = [
-        pair for side in POLARITIES for pair in rest[side][len(adversarial.get(side, ())) :]
-    ]
+    benign = [pair for side in POLARITIES for pair in rest[side][len(adversarial.get(side, ())) :]]
     signs = {stance > 0 for _, stance in anchors}
     return Case(
         "perspectrum",

@@ -64,7 +64,9 @@ class Reference:
     spread: float
 
 
-def references(clean: Sequence[Trial], axes: Axes, rows: Mapping[str, np.ndarray]) -> dict[str, Reference]:
+def references(
+    clean: Sequence[Trial], axes: Axes, rows: Mapping[str, np.ndarray]
+) -> dict[str, Reference]:
     """Mean PS and stance of the clean top k, and the SD of the PS of the question's passages."""
     found = {}
     for trial in clean:
@@ -88,8 +90,12 @@ def run(
     *,
     provenance: bool = False,
     texts: bool = True,
+    seen: Axes | None = None,
 ) -> list[Outcome]:
-    """Outcome of every trial; `defense_of` gives the defence that a question's fold is judged by."""
+    """Outcome of every trial; `defense_of` gives the defence that a question's fold is judged by.
+
+    `axes` judge; the defence sees them too, or those of `seen`.
+    """
     results: list[Outcome | None] = [None] * len(trials)
     by_defense: dict[int, tuple[Defense, list[int]]] = {}
     for place, trial in enumerate(trials):
@@ -97,7 +103,7 @@ def run(
         by_defense.setdefault(id(defense), (defense, []))[1].append(place)
     for defense, places in by_defense.values():
         some = [trials[place] for place in places]
-        pool = pool_of(some, axes, provenance=provenance, texts=texts)
+        pool = pool_of(some, seen or axes, provenance=provenance, texts=texts)
         chosen = defense.select(pool)
         for row, (place, trial) in enumerate(zip(places, some, strict=True)):
             order = np.argsort(trial.numbers)

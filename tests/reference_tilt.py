@@ -1,4 +1,4 @@
-"""The meaning of `defenses.bounded_swaps` and of the pooled axis: naive float64, never optimised."""
+"""The meaning of the exchanges of TiltBound and of the pooled axis: naive float64."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def bounded_selection(x, y, centre, width, allowed, k):
         if within:
             best = min(within, key=lambda o: o[2])
         elif nearer:
-            best = min(nearer, key=lambda o: abs(o[3]))
+            best = min(nearer, key=lambda o: o[2] / (abs(now) - abs(o[3])))
         else:
             return sorted(chosen), before, now
         chosen = [i for i in chosen if i != best[0]] + [best[1]]

@@ -35,9 +35,7 @@ def test_pooled_axis_is_the_ridge_regression_on_explicit_features(shared, penalt
     pooled = PooledStance.fit(passages, stances, contexts, shared=shared, penalty=penalty)
     for context in many_topics(2)[2]:
         got = pooled.axis(context).axis
-        expected = reference_tilt.pooled_axis(
-            passages, stances, contexts, context, shared, penalty
-        )
+        expected = reference_tilt.pooled_axis(passages, stances, contexts, context, shared, penalty)
         # float32 rounding of the axis, and of nothing else: 1e-6 of unit length.
         assert np.linalg.norm(got - expected) < 1e-6
         assert abs(float(np.linalg.norm(got.astype(float))) - 1) < 1e-6
@@ -64,7 +62,8 @@ def test_anchors_give_a_pooled_axis_evidence_and_change_no_bit_of_it():
     anchors, labels = opposed_anchors(7, dim=7)
     plain, judged = pooled.axis(contexts[0]), pooled.axis(contexts[0], anchors, labels)
     assert np.array_equal(plain.axis, judged.axis)
-    assert plain.validity is None and np.isnan(plain.neutral_centre)
+    assert plain.validity is None
+    assert np.isnan(plain.neutral_centre)
     scores = judged.score(anchors).astype(float)
     expected = (scores[labels > 0].mean() + scores[labels < 0].mean()) / 2
     assert abs(judged.neutral_centre - expected) < 1e-6
@@ -159,7 +158,8 @@ def test_components_that_carry_no_stance_are_left_out():
     rows += 0.01 * rng.standard_normal(rows.shape)
     kept = valid_components(rows.astype(np.float32), stances, most=2)
     assert kept.n_topics == 1
-    assert abs(kept.axis[0, 2]) > 0.95 and kept.validity[0] > 0.9
+    assert abs(kept.axis[0, 2]) > 0.95
+    assert kept.validity[0] > 0.9
     assert valid_components(unit_rows(rng, 8, 64), stances, least_validity=0.99) is None
 
 

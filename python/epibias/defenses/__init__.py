@@ -13,6 +13,7 @@ from epibias.defenses.none import NoDefense
 from epibias.defenses.ragdefender import RAGDefender
 from epibias.defenses.registry import build_defense
 from epibias.defenses.smart import SMART
+from epibias.defenses.tilt_bound import TiltBound
 from epibias.defenses.trustrag import TrustRAGClusters
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "KnownAnswerDetection",
     "NoDefense",
     "RAGDefender",
+    "TiltBound",
     "TrustRAGClusters",
     "build_defense",
 ]

@@ -29,9 +29,10 @@ def bounded_selection(
 
     The start is the first `k` allowed. While the mean score is farther than the width from the
     centre, one selected candidate is exchanged for one that is not: of the exchanges that reach the
-    width the one that loses least similarity; where none does, the one that ends nearest the
-    centre. Then exchanges within the width that gain similarity are made, best first. Ties go to
-    the selected candidate that ranks lower, then to the other that ranks higher.
+    width the one that loses least similarity; where none does, of those that end nearer the centre
+    the one that loses least similarity for its way. Then exchanges within the width that gain
+    similarity are made, best first. Ties go to the selected candidate that ranks lower, then to the
+    other that ranks higher.
 
     Parameters
     ----------
@@ -102,13 +103,11 @@ def _exchange(
         possible = leaves & enters
         within = possible & (np.abs(moved) <= width[rows, None, None])
         if reaching:
-            nearer = possible & (np.abs(moved) < np.abs(drift[rows])[:, None, None])
-            any_within = within.any(axis=(1, 2))
-            value = np.where(
-                any_within[:, None, None],
-                np.where(within, loss, np.inf),
-                np.where(nearer, np.abs(moved), np.inf),
-            )
+            way = np.abs(drift[rows])[:, None, None] - np.abs(moved)
+            nearer = possible & (way > 0)
+            price = np.where(nearer, loss / np.where(nearer, way, 1.0), np.inf)
+            reaches = within.any(axis=(1, 2))[:, None, None]
+            value = np.where(reaches, np.where(within, loss, np.inf), price)
         else:
             value = np.where(within & (loss < -ROUNDING), loss, np.inf)
         flat = value.reshape(len(rows), -1)

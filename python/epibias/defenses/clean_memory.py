@@ -34,7 +34,7 @@ class CleanRecord(NamedTuple):
     similarity : float
         Mean similarity of the k most similar candidates.
     echo : float
-        Largest share of the question's letter triples that one of them holds; NaN without texts.
+        Largest share of the question's letter triples that one of them holds; None without texts.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class CleanRecord(NamedTuple):
     centre: float
     spread: float
     similarity: float
-    echo: float
+    echo: float | None
 
 
 def record_of(
@@ -70,7 +70,7 @@ def record_of(
     >>> record_of(np.array([0.2, 0.4]), np.array([0.8, 0.6]), None, 1).centre
     0.2
     """
-    echo = float("nan") if echoes is None else float(echoes[:k].max())
+    echo = None if echoes is None else float(echoes[:k].max())
     return CleanRecord(
         float(scores[:k].mean()), float(scores.std(ddof=1)), float(similarities[:k].mean()), echo
     )

@@ -15,7 +15,7 @@ import numpy as np
 
 from epibias._validate import Float64Array
 
-BITS = 4093  # a prime below 2^12: of 600 triples of a passage, one in seven others falls on a taken bit
+BITS = 4093  # a prime below 2^12; with 600 triples one in seven others falls on a taken bit
 KEPT = 65536  # signatures of half a KB
 _LETTERS = np.zeros(256, np.int64)
 _LETTERS[[*range(97, 123)]] = np.arange(1, 27)

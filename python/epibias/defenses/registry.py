@@ -23,6 +23,7 @@ from epibias.defenses.mmr import MMR
 from epibias.defenses.none import NoDefense
 from epibias.defenses.ragdefender import RAGDefender
 from epibias.defenses.smart import SMART
+from epibias.defenses.tilt_bound import TiltBound
 from epibias.defenses.trustrag import TrustRAGClusters
 from epibias.errors import InputError
 from epibias.retrieval import CosineIndex
@@ -64,6 +65,7 @@ REGISTRY: dict[str, Entry] = {
     "grada": Entry(GRADA),
     "ragdefender": Entry(RAGDefender),
     "trustrag": Entry(TrustRAGClusters),
+    "tilt_bound": Entry(TiltBound),
     "smart": Entry(SMART, ("nli",)),
     "fact_check": Entry(FactCheckFilter, ("nli", "reference")),
     "known_answer": Entry(KnownAnswerDetection, ("generator",)),

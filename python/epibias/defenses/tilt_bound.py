@@ -8,7 +8,8 @@ derivation, what each part is worth, and where it breaks.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,7 @@ from epibias.selection import Selection
 
 NOTHING, MEMORY, VERSION = "nothing", "memory", "version"
 LOOKED_AT = 3  # times k: how far down repeats are looked for
-NO_BOUND = 1e9  # spreads
-NOT_KNOWN = CleanRecord(0.0, 0.0, float("nan"), float("nan"))
+NOT_KNOWN = CleanRecord(0.0, 0.0, float("nan"), None)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class TiltBound:
     repeat : float, optional
         Candidates of at least this cosine with the question or with a better candidate are left
         out; among the best 3k. Off unless asked for: honest corpora repeat themselves.
-    memory : CleanMemory, optional
+    memory : CleanMemory, or its records as `parameters` gives them, optional
         What selections were like on the trusted index. A selection that is what it was then is
         left alone.
     trusted_until : str, optional
@@ -108,7 +108,10 @@ class TiltBound:
             plain["per_source"] = _validate.integer("per_source", self.per_source, low=1)
         if self.trusted_until is not None:
             _validate.text("trusted_until", self.trusted_until)
-        if self.memory is not None and self.memory.k != self.k:
+        if isinstance(self.memory, Mapping):
+            records = {text: CleanRecord(*values) for text, values in self.memory.items()}
+            object.__setattr__(self, "memory", CleanMemory(records, plain["k"]))
+        elif self.memory is not None and self.memory.k != self.k:
             raise InputError("memory", f"one of selections of k = {self.k}", str(self.memory.k))
         for name, value in plain.items():
             object.__setattr__(self, name, value)
@@ -197,31 +200,6 @@ class TiltBound:
             values["memory"] = {text: list(one) for text, one in self.memory.records.items()}
         return {"defense": "tilt_bound", **values}
 
-    def without(self, part: str) -> TiltBound:
-        """Return this defence with one part switched off, for an ablation.
-
-        Parameters
-        ----------
-        part : {"echo", "repeat", "bound", "version"}
-
-        Returns
-        -------
-        TiltBound
-
-        Examples
-        --------
-        >>> TiltBound(echo=0.4).without("echo").echo is None
-        True
-        """
-        _validate.choice("part", part, ("echo", "repeat", "bound", "version"))
-        off: dict[str, dict[str, Any]] = {
-            "echo": {"echo": None},
-            "repeat": {"repeat": None},
-            "bound": {"bound": NO_BOUND, "version_bound": NO_BOUND},
-            "version": {"trusted_until": None},
-        }
-        return replace(self, **off[part])
-
     def select(self, pool: CandidatePool) -> Selection:
         """Select from each query's candidates.
 
@@ -267,7 +245,7 @@ class TiltBound:
                     unchanged[query] = True
                     continue
                 if echoes is not None and self.echo is not None:
-                    most = self.echo if np.isnan(record.echo) else record.echo
+                    most = self.echo if record.echo is None else record.echo
                     over = echoes > most if new is None else (echoes > most) & new
                     counts["echo"][query] = int(over.sum())
                     allowed[row] &= ~over
@@ -322,7 +300,7 @@ class TiltBound:
         new: BoolArray | None,
         echoes: Float64Array | None,
     ) -> tuple[CleanRecord, str]:
-        """What clean selections are like, and where that is known from."""
+        """Tell what clean selections are like, and where that is known from."""
         if self.memory is not None and pool.query_texts is not None:
             record = self.memory.get(pool.query_texts[query])
             if record is not None:

