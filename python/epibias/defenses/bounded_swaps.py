@@ -64,8 +64,7 @@ def bounded_selection(
     after = before.copy()
     moving = np.flatnonzero(np.abs(before) > widths * (1 + ROUNDING))
     if len(moving):
-        parts = (part[moving] for part in (similarities, scores, allowed, chosen))
-        x, y, may, mask = parts
+        x, y, may, mask = similarities[moving], scores[moving], allowed[moving], chosen[moving]
         drift, width, size = before[moving], widths[moving] * (1 + ROUNDING), counts[moving]
         _exchange(x, y, may, mask, drift, width, size, reaching=True)
         _exchange(x, y, may, mask, drift, width, size, reaching=False)
@@ -106,7 +105,7 @@ def _exchange(
             way = np.abs(drift[rows])[:, None, None] - np.abs(moved)
             nearer = possible & (way > 0)
             price = np.where(nearer, loss / np.where(nearer, way, 1.0), np.inf)
-            reaches = within.any(axis=(1, 2))[:, None, None]
+            reaches = np.logical_or.reduce(within, axis=(1, 2), keepdims=True)
             value = np.where(reaches, np.where(within, loss, np.inf), price)
         else:
             value = np.where(within & (loss < -ROUNDING), loss, np.inf)
