@@ -21,9 +21,11 @@ from epibias.defenses import (
     KnownAnswerDetection,
     NoDefense,
     RAGDefender,
+    TiltBound,
     TrustRAGClusters,
     build_defense,
 )
+from epibias.defenses.clean_memory import CleanMemory, CleanRecord
 from epibias.defenses.registry import REGISTRY
 from epibias.errors import InputError
 from epibias.generators import FixedGenerator
@@ -59,6 +61,7 @@ DEFENSES = [
     SMART(NLI_MODEL, 3, conflict_weight=2),
     FactCheckFilter(NLI_MODEL, REFERENCE, 3, max_refuted=0.25),
     KnownAnswerDetection(RESOURCES["generator"], 3, seed=8),
+    TiltBound(3, echo=0.4, memory=CleanMemory({"Why?": CleanRecord(0.1, 0.2, 0.6, None)}, 3)),
 ]
 
 
