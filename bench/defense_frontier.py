@@ -37,7 +37,7 @@ parser.add_argument("--images", type=Path, help="folder for the figures")
 parser.add_argument("--only-cached", action="store_true", help="leave out what is not encoded yet")
 parser.add_argument("--families", default="debates,perspectrum,wikibalance")
 
-MOST_CLAIMS = 200  # of Perspectrum's train split, that the pooled axis learns from
+MOST_CLAIMS = 60  # of Perspectrum's train split, that the pooled axis learns from
 
 
 def encoded(
