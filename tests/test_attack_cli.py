@@ -7,11 +7,13 @@ import json
 import pytest
 
 from epibias.attacks import AdversarialSet
+from epibias.attacks.ebi import ebi
+from epibias.attacks.ebi_parts import EBISettings
 from epibias.cli import attack_options, generator_options, main, nli_options
 from epibias.data_sets import load_questions
 from epibias.errors import InputError
-from epibias.generators import FixedGenerator
-from epibias.nli import FixedNLI
+from epibias.generators import CachedGenerator, FixedGenerator
+from epibias.nli import CachedNLI, FixedNLI
 from fake_encoder import FakeEncoder
 
 QUESTION = "carfree-query-01"
@@ -88,18 +90,39 @@ def test_triggers_report_every_evaluation(capsys, tmp_path):
     assert len(AdversarialSet.read(tmp_path / "one").of(QUESTION, "positive", "trigger")) == 10
 
 
+def scripted(prompt, repeat):
+    """Anchors of eight stances, and passages that take the side of their reference."""
+    if prompt.name == "anchors":
+        return "\n".join(
+            f"[{stance:+d}] Word{stance + place} city {'for' if stance > 0 else 'against'} cars"
+            for place, stance in enumerate((-3, -2, -2, -1, 1, 2, 2, 3))
+        )
+    side = "for" if "for cars" in prompt.user else "against"
+    return f"[1] Other{repeat} city {side} cars"
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_run_repeats_offline_what_another_was_told(capsys, tmp_path):
+    replies = tmp_path / "replies.jsonl"
+    settings = EBISettings(n=2, min_words=3, tolerance=2.0, max_requests=3)
+    question = load_questions("debates").question(QUESTION)
+    outcome = ebi(
+        QUESTION, question.text, CachedGenerator(FixedGenerator(scripted), replies), FakeEncoder(),
+        settings=settings, i_own_this_index=True,
+    )  # fmt: skip
+    options = ["--n", 2, "--min-words", 3, "--tolerance", 2, "--max-requests", 3]
+    before = replies.read_bytes()
+    code, said = make(
+        capsys, "ebi", tmp_path / "e.jsonl", "--replies", replies, "--offline", *options
+    )
+    assert code == 0, said.err
+    assert AdversarialSet.read(tmp_path / "e.jsonl") == outcome.adversarial
+    assert replies.read_bytes() == before
+
+
 @pytest.mark.usefixtures("fake")
 def test_ebi_with_a_generator(capsys, tmp_path, monkeypatch):
-    def answer(prompt, repeat):
-        if prompt.name == "anchors":
-            return "\n".join(
-                f"[{stance:+d}] Word{stance + place} city {'for' if stance > 0 else 'against'} cars"
-                for place, stance in enumerate((-3, -2, -2, -1, 1, 2, 2, 3))
-            )
-        side = "for" if "for cars" in prompt.user else "against"
-        return f"[1] Other{repeat} city {side} cars"
-
-    monkeypatch.setattr(generator_options, "generator_of", lambda *_: FixedGenerator(answer))
+    monkeypatch.setattr(generator_options, "generator_of", lambda *_: FixedGenerator(scripted))
     options = ["--n", 2, "--min-words", 3, "--tolerance", 2, "--max-requests", 3]
     code, said = make(capsys, "ebi", tmp_path / "e.jsonl", *options)
     document = json.loads(said.out)
@@ -186,7 +209,8 @@ def test_properties_of_sets_and_of_ready_made_passages(capsys, tmp_path):
 @pytest.mark.usefixtures("fake")
 def test_facts(capsys, tmp_path, monkeypatch):
     nli = FixedNLI(lambda premise, hypothesis: (0.9, 0.1, 0.0))
-    monkeypatch.setattr(nli_options, "nli_of", lambda *_: nli)
+    kept = CachedNLI(nli, tmp_path / "judgements.jsonl")
+    monkeypatch.setattr(nli_options, "nli_of", lambda *_: kept)
     make(capsys, "poisonedrag", tmp_path / "p.jsonl")
     options = ["--resamples", 50, "--min-similarity", 0.3, "-o", tmp_path / "facts.json"]
     code, said = run(capsys, "facts", tmp_path / "p.jsonl", "--json", *options)
@@ -201,9 +225,14 @@ def test_facts(capsys, tmp_path, monkeypatch):
     whole = json.loads((tmp_path / "facts.json").read_text())
     assert len(whole["rows"][0]["claims"]) == whole["rows"][0]["n_claims"]
     assert (tmp_path / "facts.json").stat().st_mode & 0o777 == 0o600
-    code, said = run(capsys, "facts", tmp_path / "p.jsonl", "--no-benign", "--resamples", 50)
-    assert code == 0
-    assert "benign" not in said.out.replace("(benign)", "")
+    # The file of judgements repeats the run without the model.
+    monkeypatch.undo()
+    monkeypatch.setattr(attack_options, "loaded_encoder", lambda *_, **__: FakeEncoder())
+    options = ["--judgements", tmp_path / "judgements.jsonl", "--min-similarity", 0.3]
+    code, said = run(capsys, "facts", tmp_path / "p.jsonl", "--no-benign", *options)
+    assert code == 0, said.err
+    assert "poisonedrag" in said.out
+    assert "│ benign" not in said.out
 
 
 def test_a_released_set_is_read(capsys, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -52,16 +51,16 @@ def generator_of(
     if base_url is not None:
         if model is None:
             raise InputError("--model", "the name of a model, with --base-url", "none")
-        classes = importlib.import_module("epibias.generators.openai_compatible")
-        asked = classes.OpenAICompatibleGenerator(
-            model, base_url, api_key_variable=api_key_variable
-        )
+        from epibias.generators.openai_compatible import OpenAICompatibleGenerator
+
+        asked = OpenAICompatibleGenerator(model, base_url, api_key_variable=api_key_variable)
     elif gguf is not None:
-        classes = importlib.import_module("epibias.generators.gguf")
-        asked = classes.GGUFGenerator(gguf)
+        from epibias.generators.gguf import GGUFGenerator
+
+        asked = GGUFGenerator(gguf)
     if replies is None:
         assert asked is not None  # noqa: S101  (for the type checker; checked above)
         return asked
-    classes = importlib.import_module("epibias.generators.cache")
-    cached: Generator = classes.CachedGenerator(asked, replies, offline)
-    return cached
+    from epibias.generators.cache import CachedGenerator
+
+    return CachedGenerator(asked, replies, offline)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -46,19 +45,19 @@ def nli_of(
         raise InputError("--nli", "a model, or --judgements of an earlier run", "neither")
     asked: NLI | None = None
     if is_onnx:
-        classes = importlib.import_module("epibias.nli.onnx")
+        from epibias.nli.onnx import OnnxNLI
+
         assert model is not None  # noqa: S101  (for the type checker, like the next)
         assert tokenizer is not None  # noqa: S101
         assert labels is not None  # noqa: S101
-        asked = classes.OnnxNLI(
-            model, tokenizer, meaning=[one.strip() for one in labels.split(",")]
-        )
+        asked = OnnxNLI(model, tokenizer, meaning=[one.strip() for one in labels.split(",")])
     elif model is not None:
-        classes = importlib.import_module("epibias.nli.cross_encoder")
-        asked = classes.CrossEncoderNLI(model)
+        from epibias.nli.cross_encoder import CrossEncoderNLI
+
+        asked = CrossEncoderNLI(model)
     if judgements is None:
         assert asked is not None  # noqa: S101  (for the type checker; checked above)
         return asked
-    classes = importlib.import_module("epibias.nli.cache")
-    cached: NLI = classes.CachedNLI(asked, judgements)
-    return cached
+    from epibias.nli.cache import CachedNLI
+
+    return CachedNLI(asked, judgements)
