@@ -110,6 +110,15 @@ def test_the_released_flip_happens_where_nothing_stands_out():
     assert by_concentration(alike, "released") == 3
 
 
+def test_one_of_both_conditions_is_enough_for_the_released_count():
+    similarity = np.array(
+        [[1, 0.4, 0.4, 0.99], [0.4, 1, 0.5, 0.1], [0.4, 0.5, 1, 0.1], [0.99, 0.1, 0.1, 1]]
+    )
+    # Means with itself .6975, .5, .5, .5475, mean .56125; lower medians .4, .4, .4, .1, their
+    # lower median .4; halfway .480625. Passage 0 has the mean alone: counted. .56125 ≥ .4: 4 − 1.
+    assert by_concentration(similarity, "released") == 3
+
+
 def test_released_terms_count_inside_of_words():
     # "tax" leads: two texts have it, and its letters occur in a third.
     texts = ["rail", "tax", "tax", "taxes", "farm"]

@@ -33,9 +33,12 @@ def test_no_partition_of_few_points_is_better(seed):
     assert np.flatnonzero(found == 0).tolist() == own
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_runs_find_nearly_what_trying_all_finds(seed, monkeypatch):
-    points = np.random.default_rng(seed).standard_normal((12, 6))
+# Of the first 300 seeds those where Lloyd's steps alone miss the best partition, and some others.
+@pytest.mark.parametrize("seed", [30, 38, 52, 108, 222, 225, 235, 263, 285, 288, *range(10)])
+def test_runs_find_what_trying_all_finds(seed, monkeypatch):
+    points = np.random.default_rng(seed).standard_normal((9, 12))
+    points = (points - points.mean(axis=0)) / points.std(axis=0)
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
     best = inertia(points, two_means(points))
     monkeypatch.setattr(module, "ALL_PARTITIONS_UP_TO", 0)
     found = inertia(points, two_means(points))
