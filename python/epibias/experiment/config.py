@@ -58,7 +58,7 @@ def read_config(path: Path | str) -> Config:
     >>> read_config("paper").answers.repeats
     3
     """
-    if str(path) in SHIPPED and not Path(path).exists():
+    if str(path) in SHIPPED and not Path(path).is_file():
         source = resources.files("epibias") / "data" / "configs" / f"{path}.toml"
         with resources.as_file(source) as shipped:
             return _config(Reader(read_toml(shipped), "", f"{path}.toml"), Path())

@@ -84,10 +84,10 @@ class DryRun:
 
     def lines(self) -> list[str]:
         """Return what people are told."""
-        cells, texts, prompts = (self.total(name) for name in ("cells", "texts", "prompts"))
+        cells, texts, prompts = (self._count(name) for name in ("cells", "texts", "prompts"))
         found = [
-            f"Cells: {_count(cells)}. Texts to encode: {_count(texts)}, less what is cached. "
-            f"Prompts: at most {_count(prompts)}; cells that select the same passages share them."
+            f"Cells: {cells}. Texts to encode: {texts}, less what is cached. Prompts: at most "
+            f"{prompts}; cells that select the same passages share them."
         ]
         seconds = self.seconds()
         if seconds is not None:
@@ -103,6 +103,13 @@ class DryRun:
         ):
             found += [f"{title}: {line}" for line in lines]
         return found
+
+    def _count(self, name: str) -> str:
+        """Write a sum, and of how many arms nothing is known."""
+        values = [getattr(arm, name) for arm in self.arms]
+        unknown = values.count(None)
+        more = f" and those of {unknown} data sets × encoders not counted" if unknown else ""
+        return f"{sum(one or 0 for one in values):,}{more}"
 
     def document(self) -> dict[str, Any]:
         """Return the same as JSON can hold it."""
@@ -293,7 +300,3 @@ def _check_folder(out: Path, n_bytes: int, problems: list[str], checked: list[st
     free = shutil.disk_usage(parent).free
     words = f"about {n_bytes / 1e6:.0f} MB for the rows, {free / 1e9:.1f} GB free"
     (checked if free > 2 * n_bytes else problems).append(f"out: {words}")
-
-
-def _count(number: int | None) -> str:
-    return "not known" if number is None else f"{number:,}"
