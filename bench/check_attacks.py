@@ -8,6 +8,7 @@ question in front makes passages less relevant, a search exceeds its bound or is
 began, a limit of the edits is exceeded, or a second run gives another set.
 
 `python bench/check_attacks.py [--evaluations N] [--out FILE]`; it needs the extra `demo`.
+`python bench/attack_table.py` puts the table into docs/attacks.md.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import attack_table
 from epibias.attacks import AdversarialPassage, AdversarialSet
 from epibias.attacks.fliprag_editor import SplicingEditor
-from epibias.attacks.properties import CATEGORIES, PropertyShares, fitted_axis, property_check
+from epibias.attacks.properties import fitted_axis, property_check
 from epibias.attacks.question_copies import poisonedrag, verbatim
 from epibias.attacks.token_search import SearchSettings
 from epibias.attacks.topic_fliprag import FlipSettings, topic_fliprag
@@ -94,15 +96,6 @@ def flipped(
     return AdversarialSet.joined(made)
 
 
-def line(row: PropertyShares) -> str:
-    """One row of the table in Markdown."""
-    cells = [
-        f"{100 * one.mean:.1f} [{100 * one.low:.1f}, {100 * one.high:.1f}]"
-        for one in (row.shares[name] for name in CATEGORIES)
-    ]
-    return f"| {row.attack} | {row.polarity} | {row.n_passages} | " + " | ".join(cells) + " |"
-
-
 def main() -> int:
     """Make the sets, check them, write the document."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -171,9 +164,7 @@ def main() -> int:
     ]
     for method, table in tables.items():
         print(f"\nProperties with the {method} axis, %, 95 % intervals over 16 questions")
-        print("| attack | polarity | passages | " + " | ".join(CATEGORIES) + " |")
-        print("|---|---|---|---|---|---|---|")
-        print("\n".join(map(line, table.rows)))
+        print(attack_table.table(table.plain()["rows"]))
     gain = [one["last"] - one["first"] for one in searches]
     print(f"\ntrigger objective: mean gain {sum(gain) / len(gain):.3f} in {len(gain)} searches")
     print(f"Topic-FlipRAG: refused {whole.rejections}")

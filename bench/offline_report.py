@@ -25,9 +25,7 @@ def shortened(text: str) -> str:
     return " ".join(words[:WORDS_SHOWN])
 
 
-def summary(
-    topics: dict[str, Any], anchors_wanted: int, adversarial_wanted: int
-) -> dict[str, Any]:
+def summary(topics: dict[str, Any], anchors_wanted: int, adversarial_wanted: int) -> dict[str, Any]:
     """Count over topics what the page says of the small model."""
     anchors = [
         row
