@@ -35,6 +35,6 @@ def test_ten_kills_leave_a_whole_store_and_lose_nothing_acknowledged(folder):
 
 
 def test_readers_see_one_whole_version_while_the_pointer_moves(folder):
-    result = run("index_readers.py", folder, 3, 60)
+    result = run("index_readers.py", folder, 2, 40)
     assert result["mixed"] == []
     assert min(result["n_read"]) >= 1

@@ -19,7 +19,6 @@ from epibias.index.audit import AuditLog
 from epibias.index.database import Database
 from epibias.index.ledger import Key, fingerprints
 
-STATES = ("staged", "held", "rejected", "trusted", "retired", "destroyed")
 GONE = ("retired", "destroyed")  # versions without files
 PENDING, DONE, ABANDONED = "pending", "done", "abandoned"
 _SCHEMA = (
@@ -38,7 +37,11 @@ _PROMOTION = "number, version, previous, kind, by, reason, time, state"
 
 @dataclass(frozen=True)
 class Version:
-    """What the catalogue knows of a version."""
+    """What the catalogue knows of a version.
+
+    `state` is "staged", "held", "rejected", "trusted" (it was current once), or, without files,
+    "retired" or "destroyed".
+    """
 
     id: str
     ordinal: int

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from epibias import _validate
 from epibias.errors import InputError
 
 KINDS = (
@@ -48,6 +49,9 @@ class Finding:
     value: float
     limit: float
     text: str
+
+    def __post_init__(self) -> None:
+        _validate.choice("kind", self.kind, KINDS)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ from typing import Any
 from epibias import _files, _validate
 from epibias.errors import InputError
 
-CIPHER = "AES-256-GCM"
 KEY_VARIABLE, KEY_FILE_VARIABLE = "EPIBIAS_INDEX_KEY", "EPIBIAS_INDEX_KEY_FILE"
 CHUNK = 1 << 20
 _MAGIC = b"epibias sealed 1"
