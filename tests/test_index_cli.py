@@ -203,10 +203,13 @@ def test_the_suite_refuses_a_store_that_somebody_reads(store, tmp_path):
 
 
 def test_the_suite_notices_a_gate_that_sees_nothing(store, tmp_path, monkeypatch):
-    from epibias.index import signals
+    from epibias.index import copies
 
-    monkeypatch.setattr(signals, "SHARE_COPIED", 2.0)
-    weak = POLICY + b"\n[gate]\nfalse_alarm_rate = 1e-9\nburst_rate = 1e-9\nnear_duplicate = 1.0\n"
+    monkeypatch.setattr(copies, "SHARE_COPIED", 2.0)
+    weak = POLICY + (
+        b"\n[gate]\nfalse_alarm_rate = 1e-9\nburst_rate = 1e-9\nnear_duplicate = 1.0\n"
+        b"copied_page = 1.0\n"
+    )
     (tmp_path / "weak.toml").write_bytes(weak)
     assert store("policy", "s", "weak.toml", "--by", "ops")[0] == 0
     code, out, _ = store("verify", "s", "--json")

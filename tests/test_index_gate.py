@@ -16,7 +16,7 @@ from epibias.index.drift import golden_answers, lost_share
 from epibias.index.gate import GateInputs, run_gate
 from epibias.index.gate_report import GateReport
 from epibias.index.newcomers import conformal_p
-from epibias.index.signals import copied_share
+from epibias.index.signals import WordRuns
 from epibias.polarization import PolarizationAxis
 from fake_encoder import DIM
 from index_stores import POLICY, QUERIES, Clock, add, first_pages, make_store, page
@@ -69,6 +69,10 @@ def test_the_burst_test_keeps_its_rate_whatever_the_past_was(rate):
     before, late = rng.poisson(rate * 240, 4000), rng.poisson(rate * 30, 4000)
     alarms = [burst_p(n, m, 240, 30) <= 0.05 for n, m in zip(late, before, strict=True)]
     assert np.mean(alarms) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 4000)
+
+
+def copied_share(text, other):
+    return WordRuns(text).share_in(WordRuns(other))
 
 
 def test_a_copied_question_is_found_in_any_punctuation():

@@ -7,18 +7,28 @@ of a golden query are looked at.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from epibias._validate import Int64Array
 from epibias.data_sets import GoldenQuery
-from epibias.index import signals
 from epibias.index.drift import GoldenAnswer
 from epibias.index.gate_report import Finding
 from epibias.index.reader import IndexReader
 from epibias.index.rows import Row
+from epibias.index.signals import SHARE_COPIED, WordRuns
 
 COPIES_LOOKED_AT = 6  # nearest passages of a new page
+
+
+@dataclass(frozen=True, eq=False)
+class Original:
+    """A page that answers golden queries, and could be imitated; numbers of the queries."""
+
+    page: Row
+    runs: WordRuns
+    queries: tuple[int, ...]
 
 
 def copy_findings(
@@ -50,15 +60,16 @@ def copy_findings(
     pages = staged.files.rows.read(rows)
     findings = _near_duplicates(staged, queries, pages, rows, nearest_query)
     originals = _originals(staged, answers)
+    asked = [WordRuns(query.text) for query in queries]
     for row, page in zip(rows.tolist(), pages, strict=True):
-        text = f"{page.passage.title} {page.passage.text}"
-        for query in queries:
+        text = WordRuns(f"{page.passage.title} {page.passage.text}")
+        for query, question in zip(queries, asked, strict=True):
             if staged.eligible(query.topic)[row]:
                 continue
-            share = signals.copied_share(query.text, text)
-            if share >= signals.SHARE_COPIED:
+            share = question.share_in(text)
+            if share >= SHARE_COPIED:
                 name = page.passage.id
-                what, limit = f"{name} repeats the question", signals.SHARE_COPIED
+                what, limit = f"{name} repeats the question", SHARE_COPIED
                 findings.append(
                     Finding("copied question", query.id, query.topic, (name,), share, limit, what)
                 )
@@ -90,39 +101,41 @@ def _near_duplicates(
     return findings
 
 
-def _originals(
-    staged: IndexReader, answers: Sequence[GoldenAnswer]
-) -> dict[int, tuple[Row, list[int]]]:
-    """Pages that answer golden queries, with the numbers of those queries."""
+def _originals(staged: IndexReader, answers: Sequence[GoldenAnswer]) -> dict[int, Original]:
+    """Pages that answer golden queries, by row."""
     asked: dict[int, list[int]] = {}
     for number, answer in enumerate(answers):
         for row in answer.selected.rows.tolist():
             asked.setdefault(row, []).append(number)
     pages = staged.files.rows.read(list(asked)) if asked else []
-    return {row: (page, asked[row]) for row, page in zip(asked, pages, strict=True)}
+    return {
+        row: Original(page, WordRuns(page.passage.text), tuple(asked[row]))
+        for row, page in zip(asked, pages, strict=True)
+    }
 
 
 def _copied_pages(
     staged: IndexReader,
     queries: Sequence[GoldenQuery],
-    originals: dict[int, tuple[Row, list[int]]],
+    originals: dict[int, Original],
     row: int,
     page: Row,
 ) -> list[Finding]:
     """Find the page that this one imitates most, where it has no authority itself."""
     limit = staged.policy.gate.copied_page
     best: tuple[float, str, int] | None = None
-    for original, (source, numbers) in originals.items():
-        without = [n for n in numbers if not staged.eligible(queries[n].topic)[row]]
-        if original == row or not without or source.account == page.account:
+    text = WordRuns(page.passage.text)
+    for row_of, original in originals.items():
+        without = [n for n in original.queries if not staged.eligible(queries[n].topic)[row]]
+        if row_of == row or not without or original.page.account == page.account:
             continue
-        share = signals.copied_share(page.passage.text, source.passage.text)
+        share = text.share_in(original.runs)
         if share >= limit and (best is None or share > best[0]):
-            best = share, source.passage.id, without[0]
+            best = share, original.page.passage.id, without[0]
     if best is None:
         return []
     share, original_id, number = best
     query, name = queries[number], page.passage.id
-    text = f"{share:.0%} of {name} is the text of {original_id}, which has authority"
+    what = f"{share:.0%} of {name} is the text of {original_id}, which has authority"
     names = (name, original_id)
-    return [Finding("copied page", query.id, query.topic, names, share, limit, text)]
+    return [Finding("copied page", query.id, query.topic, names, share, limit, what)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timezone
 
 WORD = re.compile(r"[^\W_]+")
@@ -22,18 +22,31 @@ def words(text: str) -> list[str]:
     return WORD.findall(text.casefold())
 
 
-def copied_share(text: str, other: str) -> float:
-    """Give the share of a text's runs of four words that another text has, too.
+class WordRuns:
+    """A text as runs of words, worked out once for all texts that it is compared with.
 
     Examples
     --------
-    >>> copied_share("Who signs a refund above the limit?", "FAQ: who signs a refund above it?")
+    >>> question = WordRuns("Who signs a refund above the limit?")
+    >>> question.share_in(WordRuns("FAQ: who signs a refund above it?"))
     0.5
     """
-    found = words(text)
-    size = min(SHINGLE, len(found))
-    runs = _runs(found, size)
-    return len(runs & _runs(words(other), size)) / len(runs) if runs else 0.0
+
+    def __init__(self, text: str) -> None:
+        self._words = words(text)
+        self._runs: dict[int, frozenset[tuple[str, ...]]] = {}
+
+    def share_in(self, other: WordRuns) -> float:
+        """Give the share of this text's runs of four words that another text has, too."""
+        size = min(SHINGLE, len(self._words))
+        runs = self._of(size)
+        return len(runs & other._of(size)) / len(runs) if runs else 0.0
+
+    def _of(self, size: int) -> frozenset[tuple[str, ...]]:
+        if size not in self._runs:
+            starts = range(len(self._words) - size + 1) if size else ()
+            self._runs[size] = frozenset(tuple(self._words[n : n + size]) for n in starts)
+        return self._runs[size]
 
 
 def span_in_days(times: Iterable[str | None], now: str) -> float | None:
@@ -54,7 +67,3 @@ def moment(time: str) -> datetime:
     """Read a time; one without a zone is taken for UTC."""
     read = datetime.fromisoformat(time.replace("Z", "+00:00"))
     return read if read.tzinfo is not None else read.replace(tzinfo=timezone.utc)
-
-
-def _runs(text_words: Sequence[str], size: int) -> set[tuple[str, ...]]:
-    return {tuple(text_words[n : n + size]) for n in range(len(text_words) - size + 1)}
