@@ -90,3 +90,10 @@ def add(store, *additions, removals=(), promote=True):
         for topic in store.held(version.id).report.topics:
             store.accept(version.id, by=store.policy.topic(topic).owner, reason="fine")
     return version.id
+
+
+def second_query(store):
+    """A second golden query of the topic recovery."""
+    query = GoldenQuery("G3", "reset a forgotten password", "recovery", "Trust", ())
+    store.golden.add([query], store.policy, by="ops")
+    store.review_baselines("recovery", by="Trust", reason="r", queries=["G3"])
