@@ -21,6 +21,7 @@ from typing import Any
 
 from epibias.experiment import tables
 from epibias.experiment.arm_rows import ArmRows, read_arms
+from epibias.experiment.bench_tables import ANSWER_METRICS, ends_of
 from epibias.experiment.markdown import short
 from epibias.experiment.rank_correlation import pooled_spearman
 from epibias.experiment.retrieval_figures import shown
@@ -146,6 +147,36 @@ def by_question(arm: ArmRows) -> list[list[Any]]:
         for name, value in got.items()
     ]
     return sorted(rows, key=lambda row: (-row[1], row[0]))
+
+
+def small_run(folder: Path) -> dict[str, Any]:
+    """Read what the page tells of a run with models on a few questions, at 5 injections."""
+    made = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    settings = RunFolder(folder).manifest()["settings"]
+    [arm] = read_arms(RunFolder(folder))
+    models = [one.get("model", "") for one in settings["generators"].values()]
+    models += [settings["nli"].get("model", "NLI model")] if settings["nli"] else []
+    rows = []
+    for named in arm.plan.defenses:
+        found = [arm.results.get(named.key, arm.axis, "5", name) for name in COMPARED]
+        texts = [shown(one.mean, one.low, one.high) for one in found]
+        row = {"title": named.title, "adversarial": texts[0], "recall": texts[1]}
+        answers = [one for one in arm.answers if one["defense"] == named.key]
+        if answers:
+            attacked = [one for one in answers if one["attack"] == "injection"]
+            ends = ends_of(attacked, ANSWER_METRICS["abs_b_response"], arm.plan.seed)
+            n_failed = sum(one["n_failed"] for one in answers)
+            n_asked = sum(one["n_answers"] for one in answers) + n_failed
+            row["failed"] = f"{n_failed} of {n_asked}"
+            row["shift"] = shown(ends["mean"], ends["low"], ends["high"])
+        rows.append(row)
+    return {
+        "name": made["name"],
+        "commit": made["commit"],
+        "words": f"{', '.join(models)}; {arm.axis} axis; {len(arm.rows)} cells.",
+        "answers": bool(arm.answers),
+        "rows": rows,
+    }
 
 
 def _rounded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -284,12 +315,14 @@ def compact(value: dict[str, Any]) -> str:
 def main() -> int:
     """Write, or check."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("run", type=Path, nargs="*", help="both runs; without: the JSON as it is")
+    parser.add_argument("run", type=Path, nargs="*", help="both runs, then those with models")
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if it differs")
     arguments = parser.parse_args()
     if arguments.run and not arguments.check:
-        first, second = map(summary, arguments.run)
-        RESULTS.write_text(compact({**first, "second": second}), encoding="utf-8")
+        first, second = map(summary, arguments.run[:2])
+        small = [small_run(folder) for folder in arguments.run[2:]]
+        found = {**first, "second": second, "small": small}
+        RESULTS.write_text(compact(found), encoding="utf-8")
     text = page(json.loads(RESULTS.read_text(encoding="utf-8")))
     if arguments.check:
         return int(text != PAGE.read_text(encoding="utf-8"))
