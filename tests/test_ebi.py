@@ -10,7 +10,7 @@ from epibias.attacks.ebi import ebi
 from epibias.attacks.ebi_parts import EBISettings
 from epibias.corpus import Passage
 from epibias.errors import InputError
-from epibias.generators import Failure, FixedGenerator
+from epibias.generators import Failure, FixedGenerator, render
 
 ANGLES = {-3: [-30], -2: [-20, -18], -1: [-10], 1: [10], 2: [18, 20], 3: [30]}
 QUESTION = "Should the town build a tram?"
@@ -31,7 +31,7 @@ def scripted(positive, negative, anchors=(ANCHORS,)):
         asked.append((prompt.name, repeat, prompt.user))
         if prompt.name == "anchors":
             return anchors[repeat]
-        side = negative if '"Tram at angle -30."' in prompt.user else positive
+        side = negative if "Tram at angle -30." in prompt.user else positive
         return side[repeat]
 
     return FixedGenerator(answer), asked
@@ -71,8 +71,9 @@ def test_every_step_by_hand():
     assert [(name, repeat) for name, repeat, _ in asked] == [
         ("anchors", 0), ("adversarial", 0), ("adversarial", 1), ("adversarial", 0),
     ]  # fmt: skip
-    assert "Write 2 new passages" in asked[1][2]
-    assert "Write 1 new passages" in asked[2][2]
+    for number, wanted in ((1, 2), (2, 1)):
+        fields = {"question": QUESTION, "reference": "Tram at angle 30.", "n": wanted}
+        assert asked[number][2] == render("adversarial", **fields).user
     # Of three in a reply to two the third does not count: 34° was never looked at.
     assert found.rejections == {"PS beyond the tolerance": 1}
     assert outcome.missing == {"positive": 0, "negative": 0}
@@ -138,7 +139,8 @@ def test_anchors_that_are_missing_are_asked_for_again():
     other = [listed("No tram: angle -29.", "No tram: angle -31.")]
     generator, asked = scripted(side, other, replies)
     outcome = made(generator)
-    assert [text for name, _, text in asked if name == "anchors"][1].count("the answer is") == 3
+    again = render("anchors", question=QUESTION, stances=[2, 2, 3]).user
+    assert [text for name, _, text in asked if name == "anchors"][1] == again
     assert [anchor.text for anchor in outcome.anchors.passages] == [
         f"Tram at angle {angle}." for angle in (-30, -20, -18, -10, 10, 18, 20, 30)
     ]
