@@ -108,6 +108,13 @@ def test_passages_of_a_file_stand_in_for_those_of_the_set(tmp_path):
     assert found[other.id, "injection", "positive"] == ()
 
 
+def test_every_kind_can_stand_in_a_file_without_a_key(tmp_path):
+    kinds = [f'[[defense]]\nkind = "{name}"\n' for name in KINDS if name not in ("none", "biasdef")]
+    config = read_config(write_config(tmp_path, SMALL + "".join(kinds)))
+    assert {one.kind for one in config.defenses} == set(KINDS)
+    assert "known-answer" in [one.key for one in config.defenses]
+
+
 def test_every_kind_that_needs_no_model_can_be_made():
     for name, kind in KINDS.items():
         if not kind.needs:

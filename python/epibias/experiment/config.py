@@ -158,7 +158,7 @@ def _defense(one: Reader) -> DefenseChoice:
     from epibias.experiment.defense_kinds import KINDS
 
     kind = one.choice("kind", tuple(KINDS))
-    key = one.text("key", kind)
+    key = one.text("key", kind.replace("_", "-"))
     if not all(part.isalnum() for part in key.split("-")):
         raise one.error("key", "letters and digits, in parts joined by -", repr(key))
     found = DefenseChoice(kind, key, one.text("title", None), one.mapping("parameters"))

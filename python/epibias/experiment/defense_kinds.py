@@ -22,6 +22,7 @@ from epibias.defenses.grada import GRADA
 from epibias.defenses.known_answer import KnownAnswerDetection
 from epibias.defenses.ragdefender import RAGDefender
 from epibias.defenses.smart import SMART
+from epibias.defenses.tilt_bound import TiltBound
 from epibias.defenses.trustrag import TrustRAGClusters
 from epibias.errors import InputError
 from epibias.experiment.config_types import DefenseChoice
@@ -93,7 +94,13 @@ class DefenseKind:
         )
 
 
-_BIASDEF = tuple(one for one in inspect.signature(BiasDef).parameters if one not in ("k", "_"))
+def _plain(make: Callable[..., Defense], *objects: str) -> tuple[str, ...]:
+    """Name the parameters of a class that a file can hold; k is the experiment's."""
+    given = inspect.signature(make).parameters
+    return tuple(one for one in given if one not in ("k", "_", *objects))
+
+
+_BIASDEF = _plain(BiasDef)
 KINDS: Mapping[str, DefenseKind] = {
     "none": DefenseKind("no defence", NoDefense),
     "critical_thinking": DefenseKind("critical thinking", NoDefense, prompt="critical_answer"),
@@ -107,6 +114,9 @@ KINDS: Mapping[str, DefenseKind] = {
     "grada": DefenseKind("GRADA", GRADA),
     "ragdefender": DefenseKind("RAGDefender", RAGDefender),
     "trustrag": DefenseKind("TrustRAG clusters", TrustRAGClusters),
+    "tilt_bound": DefenseKind(
+        "TiltBound", TiltBound, uses_axis=True, parameters=_plain(TiltBound, "memory")
+    ),
     "biasdef": DefenseKind("BiasDef", BiasDef, uses_axis=True, parameters=_BIASDEF),
     "biasdef_bare": DefenseKind("BiasDef bare", BiasDef.bare, uses_axis=True, parameters=_BIASDEF),
     "biasdef_printed": DefenseKind(
