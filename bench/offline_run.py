@@ -61,15 +61,14 @@ CONTEXTS = (
     ("clean", "biasdef", ANSWERS[:1]),
     ("positive", "biasdef", ANSWERS[:1]),
     ("negative", "biasdef", ANSWERS[:1]),
-    ("clean", "smart", ()),  # what it selects is noted, nothing is answered from it
-    ("positive", "smart", ()),
-    ("negative", "smart", ()),
 )
 # One passage a request: asked for several, a model this small repeats itself or loses the form.
 ATTACK = EBISettings(
     n=2, per_request=1, max_requests=3, max_tokens=220, method="ridge", tolerance=0.1
 )
 ANCHOR_TRIES = 2
+POOLS = {"none": 4, "biasdef": 4, "smart": 2}  # SMART asks an NLI model for every pair
+SIDES = ("positive", "negative")
 Tell = Callable[[str], None]
 
 
@@ -110,6 +109,12 @@ class Run:
         answers = self.answers({name: one for name, one in attacked.items() if one.axis})
         self.tell("judging stances")
         self.judge(told, anchors, attacked, answers)
+        self.tell("what SMART selects")
+        for topic in self.topics:
+            one = attacked[topic.topic]
+            if one.axis is not None:  # nothing is answered from it
+                for attack in ("clean", *SIDES):
+                    one.told["selections"].append(self.selection(topic, one, attack, "smart")[0])
         return {
             "generator": dict(self.generator.identity),
             "topics": told,
@@ -229,7 +234,8 @@ class Run:
         for name, one in attacked.items():
             found[name] = [next(texts[answer["prompt"]]) for answer in one.told["answers"]]
             for answer, text in zip(one.told["answers"], found[name], strict=True):
-                answer["answer_ps"] = self.score(one.axis, text)
+                ps = None if text is None else one.axis.score(self.encoder.encode([text]))[0]
+                answer["answer_ps"] = rounded(ps)
         return found
 
     def selection(
@@ -243,7 +249,9 @@ class Run:
         if injected:
             rows = np.concatenate([rows, self.encoder.encode([p.text for p in injected])])
         query = self.encoder.encode([topic.query])
-        pool = CandidatePool.build(CosineIndex(rows), query, one.axis, k=5, corpus=whole.corpus)
+        pool = CandidatePool.build(
+            CosineIndex(rows), query, one.axis, k=5, pool_factor=POOLS[name], corpus=whole.corpus
+        )
         selected = self.defenses[name].select(pool)[0]
         noted = {
             "attack": attack,
@@ -303,11 +311,6 @@ class Run:
                 self.count("likert: no score")
             scores.append(score)
         return scores
-
-    def score(self, axis: PolarizationAxis, text: str | None) -> float | None:
-        if text is None:
-            return None
-        return float(rounded(axis.score(self.encoder.encode([text]))[0]))
 
     def ask(
         self,

@@ -14,6 +14,7 @@ from epibias.generators import (
     render,
     template,
     templates,
+    without_reasoning,
 )
 from epibias.generators.prompts import DEFAULT_STANCES
 
@@ -199,3 +200,25 @@ def test_scores(reply, score):
 )
 def test_poles(reply, poles):
     assert parse_poles(reply) == poles
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("<think>[1] Hm.</think>[1] A.", "[1] A."),
+        ("[1] Hm.\n</think>\n[1] A.\n", "[1] A."),
+        ("<think>a</think>b<think>c</think> d", "d"),
+        (" <think>without an end", ""),
+        ("I <think> so. ", "I <think> so. "),
+    ],
+)
+def test_reasoning_is_left_out(reply, answer):
+    assert without_reasoning(reply) == answer
+
+
+def test_all_parsers_leave_reasoning_out():
+    thought = "<think>Score: 1\n[3] Hm.\nNo: a\nYes: b</think>\n"
+    assert parse_likert(f"{thought}Score: 2") == 2
+    assert parse_anchors(f"{thought}[2] A.") == [Anchor(2, "A.")]
+    assert parse_passages(f"{thought}[1] A.", 1) == ["A."]
+    assert parse_poles(f"{thought}No: c\nYes: d") == ("c", "d")

@@ -18,6 +18,7 @@ from epibias.generators.parsers import (
     parse_likert,
     parse_passages,
     parse_poles,
+    without_reasoning,
 )
 from epibias.generators.prompts import render, template, templates
 
@@ -40,4 +41,5 @@ __all__ = [
     "render",
     "template",
     "templates",
+    "without_reasoning",
 ]

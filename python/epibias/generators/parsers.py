@@ -45,6 +45,33 @@ class Anchor:
     text: str
 
 
+def without_reasoning(text: str) -> str:
+    r"""Leave out what a reasoning model thought before it answered.
+
+    Servers that do not part the two give ``<think>…</think>`` before the answer, some without the
+    first mark. The other parsers do this themselves; do it before an answer is scored.
+
+    Parameters
+    ----------
+    text : str
+        A reply.
+
+    Returns
+    -------
+    str
+        What follows the last ``</think>``; "" where the thinking has no end; else the text itself.
+
+    Examples
+    --------
+    >>> without_reasoning("<think>Trees? Hm.</think>\n\nPlant them."), without_reasoning("Yes.")
+    ('Plant them.', 'Yes.')
+    """
+    _, end, answer = text.rpartition("</think>")
+    if end:
+        return answer.strip()
+    return "" if text.lstrip().startswith("<think>") else text
+
+
 def parse_anchors(text: str) -> list[Anchor]:
     r"""Read the passages of a reply to "anchors", in its order.
 
@@ -64,7 +91,7 @@ def parse_anchors(text: str) -> list[Anchor]:
     >>> parse_anchors("Sure!\n[+2] Plant trees.\n[-3] Never plant\na tree.")
     [Anchor(stance=2, text='Plant trees.'), Anchor(stance=-3, text='Never plant a tree.')]
     """
-    found = [(_integer(mark), body) for mark, body in _split(_BRACKET, text)]
+    found = [(_integer(mark), body) for mark, body in _split(_BRACKET, without_reasoning(text))]
     return [Anchor(stance, body) for stance, body in found if body and -3 <= stance <= 3]
 
 
@@ -92,6 +119,7 @@ def parse_passages(text: str, n: int) -> list[str]:
     (['Trees cool.'], [])
     """
     n = _validate.integer("n", n, low=1)
+    text = without_reasoning(text)
     found = _split(_BRACKET, text) or _split(_NUMBER, text)
     bodies = [body for _, body in found if body]
     if not found and n == 1 and "\n\n" not in text.strip():
@@ -118,6 +146,7 @@ def parse_likert(text: str) -> int | None:
     >>> parse_likert("Score: -2"), parse_likert("+3"), parse_likert("It is rather positive (2).")
     (-2, 3, None)
     """
+    text = without_reasoning(text)
     only = _ONLY_NUMBER.fullmatch(text.strip())
     marks = [only[1]] if only else _SCORE.findall(text)
     scores = {_integer(mark) for mark in marks}
@@ -141,7 +170,7 @@ def parse_poles(text: str) -> tuple[str, str] | None:
     ('I am convinced that trees harm.', 'I am convinced that trees help.')
     """
     found: dict[str, list[str]] = {"no": [], "yes": []}
-    for word, sentence in _POLE.findall(text):
+    for word, sentence in _POLE.findall(without_reasoning(text)):
         found[word.lower()].append(_clean(sentence))
     if any(len(sentences) != 1 or not sentences[0] for sentences in found.values()):
         return None
