@@ -27,21 +27,19 @@ def shortened(text: str) -> str:
 
 def summary(topics: dict[str, Any], anchors_wanted: int, adversarial_wanted: int) -> dict[str, Any]:
     """Count over topics what the page says of the small model."""
-    anchors = [
-        row
-        for told in topics.values()
-        for row in zip(
-            told["anchor_stances"], told["anchor_judged"], told["anchor_nli"], strict=True
-        )
-    ]
+    anchors = [one for told in topics.values() for one in told["anchors"]]
     made = [one for told in topics.values() for one in told.get("adversarial", ())]
     answers = [one for told in topics.values() for one in told.get("answers", ())]
     sides = {"positive": 1, "negative": -1}
     told: dict[str, Any] = {
         "anchors": len(anchors),
         "anchors_wanted": anchors_wanted,
-        "anchors_judged_on_their_side": sum((j or 0) * s > 0 for s, j, _ in anchors),
-        "anchors_on_their_side_by_nli": sum((n or 0) * s > 0 for s, _, n in anchors),
+        "anchors_judged_on_their_side": sum(
+            (one["judged"] or 0) * one["stance"] > 0 for one in anchors
+        ),
+        "anchors_on_their_side_by_nli": sum(
+            (one["nli"] or 0) * one["stance"] > 0 for one in anchors
+        ),
         "adversarial": len(made),
         "adversarial_wanted": adversarial_wanted,
         "adversarial_judged_on_their_side": sum(

@@ -31,9 +31,15 @@ def test_parameters_out_of_range(wrong, message):
     assert message in str(caught.value)
 
 
-def test_repeats_shift_the_seed_and_no_seed_stays_none():
-    assert [Sampling(seed=7, repeat=n).shifted_seed for n in range(3)] == [7, 8, 9]
-    assert Sampling(seed=None, repeat=3).shifted_seed is None
+def test_each_prompt_and_repeat_has_a_seed_of_its_own_and_no_seed_stays_none():
+    others = [Prompt("own", "1", "Who?"), Prompt("own", "2", "Why?")]
+    seeds = [Sampling(seed=7, repeat=n).seed_of(PROMPT) for n in range(3)]
+    seeds += [Sampling(seed=7).seed_of(other) for other in others]
+    seeds += [Sampling(seed=8).seed_of(PROMPT)]
+    assert len(set(seeds)) == 6
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert seeds[0] == Sampling(seed=7, temperature=0.5).seed_of(Prompt("own", "1", "Why?"))
+    assert Sampling(seed=None, repeat=3).seed_of(PROMPT) is None
 
 
 def test_prompts_are_checked_and_hashed():

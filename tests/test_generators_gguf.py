@@ -14,6 +14,7 @@ import pytest
 
 from epibias.errors import InputError, MissingExtraError
 from epibias.generators import Failure, GGUFGenerator, Prompt, Reply
+from epibias.generators.base import Sampling
 from fake_servers import completion
 
 PROMPT = Prompt("own", "1", "Why?", "Be brief.")
@@ -74,7 +75,8 @@ def test_a_reply_and_what_the_library_was_told(library, path):
     assert (told.hostnames, len(told.api_keys[0])) == (["127.0.0.1"], 32)
     [body] = library.bodies
     assert [message["content"] for message in body["messages"]] == ["Be brief.", "Why?"]
-    assert (body["temperature"], body["max_tokens"], body["seed"]) == (0.5, 7, 3)
+    assert (body["temperature"], body["max_tokens"]) == (0.5, 7)
+    assert body["seed"] == Sampling(seed=1, repeat=2).seed_of(PROMPT)
     assert body["cache_prompt"] is False
     generator.generate([PROMPT, PROMPT])
     assert (len(library.parameters), len(library.bodies)) == (1, 3)

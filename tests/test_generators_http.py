@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from epibias.generators import Failure, Prompt, Reply
+from epibias.generators.base import Sampling
 from fake_servers import PROMPT, URL, FakeServer, client, completion, only, refusal, streaming
 
 
@@ -29,7 +30,7 @@ def test_a_reply_and_what_was_sent_for_it():
             "temperature": 0.7,
             "max_tokens": 9,
             "stream": False,
-            "seed": 5,
+            "seed": Sampling(seed=3, repeat=2).seed_of(PROMPT),
             "stop": ["END"],
         }
     ]

@@ -153,11 +153,12 @@ class Generator(Protocol):
         max_tokens : int
             Longest answer, in tokens; one that reaches it is a `Failure("truncated", …)`.
         seed : int, optional
-            Of the sampling; None leaves it to the generator.
+            Of the sampling: what is sent is drawn from it, the prompt and `repeat`
+            (`Sampling.seed_of`). None leaves it to the generator.
         stop : sequence of str
             Texts that end an answer.
         repeat : int
-            Number of this answer among several to the same prompt; shifts the seed.
+            Number of this answer among several to the same prompt.
         """
         ...
 
@@ -173,8 +174,9 @@ class Sampling:
 
     Examples
     --------
-    >>> Sampling(seed=3, repeat=2).shifted_seed
-    5
+    >>> one, other = (Sampling(repeat=n).seed_of(Prompt("own", "1", "Why?")) for n in range(2))
+    >>> one == other, Sampling(seed=None).seed_of(Prompt("own", "1", "Why?")) is None
+    (False, True)
     """
 
     temperature: float = 0.0
@@ -197,10 +199,17 @@ class Sampling:
         object.__setattr__(self, "temperature", float(self.temperature))
         object.__setattr__(self, "stop", tuple(self.stop))
 
-    @property
-    def shifted_seed(self) -> int | None:
-        """The seed of this repeat, so that two answers at a temperature above 0 differ."""
-        return None if self.seed is None else self.seed + self.repeat
+    def seed_of(self, prompt: Prompt) -> int | None:
+        """Give the seed that is sent with a prompt: one of its own for each prompt and repeat.
+
+        Were it the same for all, the first random number would be, too, and one that leads a
+        model astray would do so on every question: with a 1.5B model and seed 1, 12 replies of 12
+        were of no use, with three other seeds 2 of 40. Questions are to be independent.
+        """
+        if self.seed is None:
+            return None
+        text = f"{self.seed} {self.repeat} {prompt.sha256}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
 def check_prompts(prompts: Sequence[Prompt]) -> None:

@@ -60,8 +60,9 @@ def body_of(
         limit_field: sampling.max_tokens,
         "stream": False,
     }
-    if sampling.shifted_seed is not None:
-        body["seed"] = sampling.shifted_seed
+    seed = sampling.seed_of(prompt)
+    if seed is not None:
+        body["seed"] = seed
     if sampling.stop:
         body["stop"] = list(sampling.stop)
     if json_mode:
