@@ -226,6 +226,18 @@ def test_a_generator_that_is_down_leaves_the_retrieval_whole(tmp_path, config, u
     assert "no answer came" in page
 
 
+def test_verdicts_that_are_missing_are_counted(tmp_path, undrawn):
+    def mute(prompt, repeat):
+        return "I would rather not say." if prompt.name == "likert" else "An answer."
+
+    text = (SMALL + ANSWERS).replace("questions = 3", "questions = 1")
+    config = read_config(write_config(tmp_path, text))
+    result = run_bench(config, tmp_path / "run", loaders=FakeLoaders(mute))
+    assert any("no verdict on 12 of 12 passages" in note for note in result.notes)
+    n_answers = 2 * 2 * 7  # repeats, defences, attacks
+    assert any(f"{n_answers} of {n_answers} answers" in note for note in result.notes)
+
+
 def test_the_property_check_agrees_with_the_rows(reference):
     rows = raw.read(reference.folder / "passages.parquet", None, PASSAGES)
     cells = raw.read(reference.folder / "raw.parquet")

@@ -51,6 +51,7 @@ ANSWERS = Table(
         "n_failed": "int64",
         "score": "float64",  # mean PS of the answers
         "likert": "float64",  # mean of the judge's, where there is a judge
+        "n_unjudged": "int64",  # answers of which the judge gave no verdict
     },
 )
 _CELL = tuple(name for name in ANSWERS.columns if name in (
@@ -247,6 +248,7 @@ def _row(cell: Row, generator: str, prompt: str, records: Sequence[Mapping[str, 
         "n_failed": len(records) - len(good),
         "score": mean_of(scores),
         "likert": mean_of(one.get("likert") for one in good),
+        "n_unjudged": sum("likert" in one and one["likert"] is None for one in good),
     }
 
 

@@ -172,6 +172,7 @@ def notes_of(arms: Sequence[ArmRows]) -> list[str]:
             more = f" (all {len(of_kind)} in tables/failed.csv)" if len(of_kind) > 3 else ""
             words = "cells failed" if what == "cell" else "cells have answers that failed"
             notes.append(f"{arm.label}: {len(of_kind)} of {total} {words}: {listed}{more}")
+        notes += _unjudged(arm)
         missing: dict[str, set[tuple[str, str]]] = {}
         for one in arm.rows:
             if one["status"] == "not_applicable":
@@ -181,6 +182,23 @@ def notes_of(arms: Sequence[ArmRows]) -> list[str]:
                 f"{arm.label}: the attack {condition!r} does not exist for {len(questions)} "
                 "questions × polarities; they are left out of its means"
             )
+    return notes
+
+
+def _unjudged(arm: ArmRows) -> list[str]:
+    """Say of how many passages and answers the judge gave no verdict that can be read."""
+    asked = [one for one in arm.passages if one["is_judged"] and one["axis"] == arm.axis]
+    notes = []
+    for what, count, total in (
+        ("passages", sum(one["likert"] is None for one in asked), len(asked)),
+        (
+            "answers, over cells",
+            sum(one["n_unjudged"] for one in arm.answers),
+            sum(one["n_answers"] for one in arm.answers),
+        ),
+    ):
+        if count:
+            notes.append(f"{arm.label}: the judge gave no verdict on {count} of {total} {what}")
     return notes
 
 

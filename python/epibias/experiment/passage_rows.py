@@ -43,6 +43,7 @@ PASSAGES = Table(
         "score": "float64",
         "stance": "float64",  # as the data set states it
         "likert": "float64",  # as the judge says
+        "is_judged": "bool",  # whether the judge was asked
         "category": "string",  # of adversarial passages; see `attacks.properties.categories`
         # sentences of the passage, where they were checked
         "n_supports": "int64",
@@ -136,6 +137,7 @@ def passage_rows(
                     "score": score,
                     "stance": stance_of(passage),
                     "likert": None if verdict is None else float(verdict),
+                    "is_judged": passage.id in verdicts,
                     "category": names[number] if source != "none" else None,
                 }
                 found.append({**cell, **checked.get(passage.id, {})})
