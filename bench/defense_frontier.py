@@ -23,6 +23,7 @@ import numpy as np
 import defense_figures
 import defense_methods as methods
 from defense_axes import axis_rows, validity_rows
+from defense_cost import cold_signature, cost_rows
 from defense_protocol import BLENDS, CHURN, DRAWS, LAMBDAS, LEVELS, POOLS, K, development, folds
 from defense_run import Setting, results
 from defense_texts import SEED, Case, debates, perspectrum, wikibalance
@@ -78,7 +79,6 @@ def setting_of(
     if family == "debates":
         half = development(names)
         reported = {"development": half, "held out": [n for n in names if n not in half]}
-        reported["all"] = names
     return Setting(family, encoder, cases, rows, groups, reported, found)
 
 
@@ -131,6 +131,7 @@ def main() -> int:
         "axes": axes,
         "validity": validity_rows(axes),
         "results": made,
+        "cost": {"rows": cost_rows(), "cold_signature_us": cold_signature()},
     }  # fmt: skip
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(report, separators=(",", ":")) + "\n", encoding="utf-8")

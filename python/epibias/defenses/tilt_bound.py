@@ -27,7 +27,7 @@ from epibias.selection import Selection
 
 NOTHING, MEMORY, VERSION = "nothing", "memory", "version"
 LOOKED_AT = 3  # times k: how far down repeats are looked for
-NOT_KNOWN = CleanRecord(0.0, 0.0, float("nan"), None)
+NOT_KNOWN = CleanRecord(float("nan"), float("nan"), float("nan"), None)
 
 
 @dataclass(frozen=True)
@@ -222,8 +222,8 @@ class TiltBound:
             A time that is no text.
         """
         n_queries = pool.n_queries
-        selected: list[Int64Array] = [np.empty(0, np.int64)] * n_queries
-        dropped: list[Int64Array] = [np.empty(0, np.int64)] * n_queries
+        chosen = np.zeros(len(pool.indices), np.bool_)
+        allowed = np.ones(len(pool.indices), np.bool_)
         counts = {name: np.zeros(n_queries, np.int64) for name in ("echo", "repeat", "refused")}
         known = np.full(n_queries, NOTHING, dtype="<U7")
         unchanged = np.zeros(n_queries, np.bool_)
@@ -233,50 +233,47 @@ class TiltBound:
                 continue
             x = group.similarities.astype(np.float64)
             y = group.scores.astype(np.float64)
-            allowed = np.ones(x.shape, np.bool_)
-            records = []
-            for row, query in enumerate(group.queries.tolist()):
-                new = self._newcomers(pool, query)
-                echoes = self._echoes(pool, query)
-                record, source = self._record(pool, query, x[row], y[row], new, echoes)
-                known[query] = source
-                records.append(record)
-                if source == MEMORY and self._as_before(record, x[row], y[row]):
-                    unchanged[query] = True
-                    continue
-                if echoes is not None and self.echo is not None:
-                    most = self.echo if record.echo is None else record.echo
-                    over = echoes > most if new is None else (echoes > most) & new
-                    counts["echo"][query] = int(over.sum())
-                    allowed[row] &= ~over
+            may = np.ones(x.shape, np.bool_)
+            records = self._remembered(pool, group.queries)
+            table = np.array([record[:3] for record in records])
+            same = self._as_before(table, x, y)
+            for row in np.flatnonzero(~same).tolist():
+                query = int(group.queries[row])
+                new, echoes = self._newcomers(pool, query), self._echoes(pool, query)
+                if records[row] is NOT_KNOWN and new is not None:
+                    records[row] = self._of_trusted(x[row], y[row], new, echoes)
+                    table[row] = records[row][:3]
+                    known[query] = NOTHING if records[row] is NOT_KNOWN else VERSION
+                if echoes is not None:
+                    most = records[row].echo
+                    over = echoes > (self.echo if most is None else most)
+                    may[row] &= ~over if new is None else ~(over & new)
+                    counts["echo"][query] = group.size - np.count_nonzero(may[row])
                 if new is not None:
-                    may = self._admitted(pool, query, new, x[row])
-                    counts["refused"][query] = int((allowed[row] & ~may).sum())
-                    allowed[row] &= may
-            open_rows = np.flatnonzero(~unchanged[group.queries])
-            if self.repeat is not None and len(open_rows):
-                before = allowed[open_rows].sum(axis=1)
-                self._leave_out_repeats(pool, group.rows, open_rows, x, allowed)
-                counts["repeat"][group.queries[open_rows]] = before - allowed[open_rows].sum(axis=1)
-            centres = np.array([record.centre for record in records])
-            spreads = np.array([record.spread for record in records])
-            where = known[group.queries]
-            is_known = where != NOTHING
-            widths = np.where(where == MEMORY, self.bound, self.version_bound) * spreads
-            widths[~is_known] = np.inf
-            chosen, start, end = bounded_selection(x, y, centres, widths, allowed, self.k)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                scale = np.where(is_known & (spreads > 0), spreads, np.nan)
-                tilts[:, group.queries] = start / scale, end / scale
-            for row, query in enumerate(group.queries.tolist()):
-                selected[query] = np.flatnonzero(chosen[row])
-                dropped[query] = np.flatnonzero(~allowed[row])
-        return Selection.of_queries(
-            pool.candidates_of_queries(),
-            selected,
-            k=self.k,
-            dropped_positions=dropped,
-            diagnostics={
+                    before = np.count_nonzero(may[row])
+                    may[row] &= self._admitted(pool, query, new, x[row])
+                    counts["refused"][query] = before - np.count_nonzero(may[row])
+            if self.repeat is not None and not same.all():
+                before = may.sum(axis=1)
+                self._leave_out_repeats(pool, group.rows, np.flatnonzero(~same), x, may)
+                counts["repeat"][group.queries] = before - may.sum(axis=1)
+            from_version = known[group.queries] == VERSION
+            is_known = np.isfinite(table[:, 0])
+            known[group.queries[is_known & ~from_version]] = MEMORY
+            unchanged[group.queries] = same
+            widths = np.where(from_version, self.version_bound, self.bound) * table[:, 1]
+            widths[same | ~is_known] = np.inf
+            centres = np.where(is_known, table[:, 0], 0.0)
+            picked, start, end = bounded_selection(x, y, centres, widths, may, self.k)
+            scale = np.where(is_known & (table[:, 1] > 0), table[:, 1], np.nan)
+            tilts[:, group.queries] = start / scale, end / scale
+            chosen[group.rows], allowed[group.rows] = picked, may
+        return _selection(
+            pool,
+            chosen,
+            allowed,
+            self.k,
+            {
                 "known": known,
                 "tilt_before": tilts[0],
                 "tilt_after": tilts[1],
@@ -285,37 +282,34 @@ class TiltBound:
             },
         )
 
+    def _remembered(self, pool: CandidatePool, queries: Int64Array) -> list[CleanRecord]:
+        if self.memory is None or pool.query_texts is None:
+            return [NOT_KNOWN] * len(queries)
+        records, texts = self.memory.records, pool.query_texts
+        return [records.get(texts[query], NOT_KNOWN) for query in queries.tolist()]
+
+    def _as_before(self, table: Float64Array, x: Float64Array, y: Float64Array) -> BoolArray:
+        """Tell the selections that are what is remembered of them; a NaN never is."""
+        if self.memory is None:
+            return np.zeros(len(x), np.bool_)
+        same: BoolArray = np.abs(x[:, : self.k].mean(axis=1) - table[:, 2]) <= SAME
+        same &= np.abs(y[:, : self.k].mean(axis=1) - table[:, 0]) <= SAME
+        return same
+
     def _newcomers(self, pool: CandidatePool, query: int) -> BoolArray | None:
         times = (pool.metadata or {}).get("time")
         if self.trusted_until is None or times is None:
             return None
         return newcomers(_of_query(pool, query, times), self.trusted_until)
 
-    def _record(
-        self,
-        pool: CandidatePool,
-        query: int,
-        x: Float64Array,
-        y: Float64Array,
-        new: BoolArray | None,
-        echoes: Float64Array | None,
-    ) -> tuple[CleanRecord, str]:
-        """Tell what clean selections are like, and where that is known from."""
-        if self.memory is not None and pool.query_texts is not None:
-            record = self.memory.get(pool.query_texts[query])
-            if record is not None:
-                return record, MEMORY
-        if new is not None and int((~new).sum()) >= max(self.k, 2):
-            held = None if echoes is None else echoes[~new]
-            return record_of(y[~new], x[~new], held, self.k), VERSION
-        return NOT_KNOWN, NOTHING
-
-    def _as_before(self, record: CleanRecord, x: Float64Array, y: Float64Array) -> bool:
-        first = slice(self.k)
-        return (
-            abs(float(x[first].mean()) - record.similarity) <= SAME
-            and abs(float(y[first].mean()) - record.centre) <= SAME
-        )
+    def _of_trusted(
+        self, x: Float64Array, y: Float64Array, new: BoolArray, echoes: Float64Array | None
+    ) -> CleanRecord:
+        """Tell what the selection from the trusted candidates would be like, if they are enough."""
+        if int((~new).sum()) < max(self.k, 2):
+            return NOT_KNOWN
+        held = None if echoes is None else echoes[~new]
+        return record_of(y[~new], x[~new], held, self.k)
 
     def _echoes(self, pool: CandidatePool, query: int) -> Float64Array | None:
         if self.echo is None or pool.query_texts is None or pool.passage_texts is None:
@@ -355,6 +349,26 @@ class TiltBound:
         for place in range(1, depth):
             part[:, place] &= ~(near[:, place, :place] & part[:, :place]).any(axis=1)
         allowed[open_rows, :depth] = part
+
+
+def _selection(
+    pool: CandidatePool, chosen: BoolArray, allowed: BoolArray, k: int, diagnostics: dict[str, Any]
+) -> Selection:
+    """Join flat masks of all candidates to passages, all queries at once."""
+
+    def flat(mask: BoolArray) -> tuple[Int64Array, Int64Array, Int64Array]:
+        rows = np.flatnonzero(mask)
+        before = np.concatenate([[0], np.cumsum(mask)])
+        return rows, rows - np.repeat(pool.offsets[:-1], pool.sizes)[rows], before[pool.offsets]
+
+    rows, positions, offsets = flat(chosen)
+    dropped, _, dropped_offsets = flat(~allowed)
+    _, kept, kept_offsets = flat(allowed)
+    sizes = np.diff(offsets)
+    return Selection.of_arrays(
+        pool.indices[rows], offsets, positions, pool.indices[dropped], dropped_offsets, kept,
+        kept_offsets, {"n_selected": sizes, "short": sizes < k, **diagnostics},
+    )  # fmt: skip
 
 
 def _of_query(pool: CandidatePool, query: int, values: Any) -> Any:  # noqa: ANN401  any column

@@ -1,0 +1,85 @@
+"""CPU time of TiltBound against BiasDef on the same pools, in turns, as `biasdef_select.py` does.
+
+    python bench/defense_cost.py
+
+From vectors to the selection (`CandidatePool.from_vectors`, then `select`) for both, and the
+selection alone. Half of the questions are attacked and remembered, so that every step has work.
+Signatures of passages are warm: a passage is read once, when it is first seen (`cold`, µs a
+passage of 800 letters).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from biasdef_select import K, interleaved, make_case
+from epibias.defenses import BiasDef, TiltBound
+from epibias.defenses.clean_memory import CleanMemory
+from epibias.defenses.echo import signature
+from epibias.pool import CandidatePool
+
+CASES = ((1, 20), (16, 20), (256, 20), (1, 100), (16, 100), (256, 100))
+DIM, LETTERS, SECONDS = 384, 800, 0.6
+
+
+def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
+    """Median CPU µs a query of both defences, and their ratio."""
+    made = []
+    for n_queries, n in CASES:
+        queries, candidates, axis = make_case(n_queries, n, DIM)
+        rng = np.random.default_rng(n)
+        asked = [_text(rng, 45) + str(i) for i in range(n_queries)]
+        texts = [[_text(rng, LETTERS) for _ in range(n)] for _ in range(n_queries)]
+        given = {"query_texts": asked, "passage_texts": texts}
+        clean = CandidatePool.from_vectors(queries, candidates, axis, **given)
+        memory = CleanMemory.of(clean, K)
+        moved = {
+            text: one._replace(centre=one.centre + one.spread * (i % 2))
+            for i, (text, one) in enumerate(memory.records.items())
+        }
+        tilt = TiltBound(K, echo=0.9, memory=replace(memory, records=moved))
+        biasdef = BiasDef(K)
+
+        def pool(made_with: tuple = (queries, candidates, axis), texts: dict = given) -> Any:  # type: ignore[type-arg]
+            return CandidatePool.from_vectors(*made_with, **texts)
+
+        times = interleaved(
+            {
+                "biasdef": lambda pool=pool, one=biasdef: one.select(pool()),
+                "tilt_bound": lambda pool=pool, one=tilt: one.select(pool()),
+                "biasdef, select": lambda pool=clean, one=biasdef: one.select(pool),
+                "tilt_bound, select": lambda pool=clean, one=tilt: one.select(pool),
+            },
+            seconds,
+        )
+        micro = {name: float(np.median(t[:, 1])) / n_queries * 1e6 for name, t in times.items()}
+        row: dict[str, Any] = {"n_queries": n_queries, "pool": n}
+        row |= {name: round(value, 2) for name, value in micro.items()}
+        row["ratio"] = round(micro["tilt_bound"] / micro["biasdef"], 2)
+        row["ratio, select"] = round(micro["tilt_bound, select"] / micro["biasdef, select"], 2)
+        made.append(row)
+    return made
+
+
+def cold_signature() -> float:
+    """CPU µs to read a passage that was never seen."""
+    rng = np.random.default_rng(0)
+    texts = [_text(rng, LETTERS) for _ in range(200)]
+    started = time.process_time()
+    for text in texts:
+        signature(text)
+    return round((time.process_time() - started) / len(texts) * 1e6, 1)
+
+
+def _text(rng: np.random.Generator, letters: int) -> str:
+    return "".join(rng.choice(list("etaoinshrdlu    "), letters))
+
+
+if __name__ == "__main__":
+    json.dump({"rows": cost_rows(), "cold": cold_signature()}, sys.stdout, indent=1)
