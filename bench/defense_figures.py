@@ -1,7 +1,8 @@
 """Tables and figures of the defence evaluation, from its results file alone.
 
 In: the report that `defense_frontier.py` writes. Out: Markdown tables, and SVG figures that need no
-script. `python bench/defense_figures.py RESULTS.json` prints the tables again.
+script. `python bench/defense_figures.py RESULTS.json` prints the tables again; with a page as the
+second argument it puts them, and the figures, where the page has its marks.
 """
 
 from __future__ import annotations
@@ -49,10 +50,34 @@ def select(report: Report, **wanted: object) -> list[Mapping[str, Any]]:
     return [r for r in report["results"] if all(r[key] == v for key, v in wanted.items())]
 
 
-def value(report: Report, metric: str, **wanted: object) -> list[float] | None:
+def value(
+    report: Report,
+    metric: str,
+    *,
+    family: str,
+    encoder: str,
+    part: str,
+    method: str,
+    attack: str,
+    injected: int = 0,
+    pool: int = POOL,
+    strength: float = 0.0,
+) -> list[float] | None:
     """Mean and interval of one row; None where there is none."""
-    found = select(report, **wanted)
-    return found[0][metric] if found else None
+    key = (family, encoder, part, method, attack, injected, pool, strength)
+    row = _index(id(report), report).get(key)
+    return None if row is None else row[metric]
+
+
+_INDEXED: dict[int, dict[tuple[Any, ...], Mapping[str, Any]]] = {}
+
+
+def _index(name: int, report: Report) -> dict[tuple[Any, ...], Mapping[str, Any]]:
+    """Rows by what tells them apart, made once a report."""
+    keys = ("family", "encoder", "part", "method", "attack", "injected", "pool", "strength")
+    if name not in _INDEXED:
+        _INDEXED[name] = {tuple(row[key] for key in keys): row for row in report["results"]}
+    return _INDEXED[name]
 
 
 def cases_of(report: Report) -> list[tuple[str, str, str]]:
@@ -266,5 +291,58 @@ def _ticks(
     return made
 
 
+BEGIN, END = "<!-- results: bench/defense_figures.py -->", "<!-- end of results -->"
+SHORT = ("none", "mmr", "biasdef pca", "biasdef", "biasdef gate .1", "grada", "ragdefender",
+         "trustrag", "tilt_bound", "tilt_bound memory", "tilt_bound stale memory",
+         "tilt_bound version")  # fmt: skip
+
+
+def page(report: Report) -> str:
+    """Make the part of docs/tilt_bound.md that comes from the results."""
+    parts = []
+    for family, encoder, part in cases_of(report):
+        if part != "held out":
+            continue
+        where = {"family": family, "encoder": encoder, "part": part}
+        parts += [
+            f"**{family}, {encoder}, held-out questions**\n",
+            _main_table(report, where, SHORT),
+        ]
+        image = f"defense_frontier_{family}_{encoder}.svg"
+        parts.append(f"![A-Recall against clean loss](images/{image})\n")
+        if family == "debates":
+            parts += ["Each part left out:\n", _main_table(report, where, PARTS)]
+            parts += ["Other attacks, A-Recall@5 / stance tilt:\n", _attack_table(report, where)]
+            if _has(report, where, "adaptive"):
+                image = f"defense_adaptive_{family}_{encoder}.svg"
+                parts.append(f"![The attacker who knows the defence](images/{image})\n")
+    parts += ["**Axes**: mean AUC (questions)\n", _axis_table(report)]
+    combined = {"validity": [row for row in report["validity"] if row["axis"] == "combined"]}
+    parts += ["**Validity of the combined axis**\n", _validity_table(combined)]
+    if "cost" in report:
+        rows = report["cost"]["rows"]
+        lines = [[str(value) for value in row.values()] for row in rows]
+        parts += ["**Cost**, median CPU µs a query\n", _markdown(list(rows[0]), lines)]
+    return "\n".join(parts)
+
+
+def _has(report: Report, where: Mapping[str, str], attack: str) -> bool:
+    return bool(select(report, attack=attack, **where))
+
+
+def write_page(report: Report, path: Path) -> None:
+    """Put the results between the marks of a page."""
+    text = path.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    path.write_text(f"{before}{BEGIN}\n\n{page(report)}\n{END}{after}", encoding="utf-8")
+
+
 if __name__ == "__main__":
-    print(tables(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))))
+    loaded = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    if len(sys.argv) > 2:
+        write_page(loaded, Path(sys.argv[2]))
+        for name, drawn in figures(loaded).items():
+            (Path(sys.argv[2]).parent / "images" / name).write_text(drawn, encoding="utf-8")
+    else:
+        print(tables(loaded))

@@ -98,13 +98,16 @@ def main() -> int:
     families = {name: families[name] for name in options.families.split(",") if name in families}
     made: list[dict[str, Any]] = []
     axes: list[dict[str, Any]] = []
-    encoders = {}
+    encoders: dict[str, Any] = {}
+    texts_of: dict[str, Any] = {}
     for named in options.encoder:
         name, _, place = named.partition("=")
         encoder = SentenceTransformerEncoder(place, progress=False)
         encoders[name] = dict(encoder.identity)
         everything = [*train, *(case for cases in families.values() for case in cases)]
         rows = encoded(encoder, everything, only_cached=options.only_cached)
+        needed = {text for case in everything for text in case.texts()}
+        texts_of[name] = {"needed": len(needed), "encoded": len(rows)}
         for family, cases in families.items():
             usable = [case for case in cases if _is_encoded(case, rows)]
             if len(usable) < len(cases):
@@ -127,6 +130,7 @@ def main() -> int:
             "external": options.external is not None,
         },
         "encoders": encoders,
+        "texts": texts_of,
         "versions": {name: version(name) for name in ("numpy", "torch", "sentence-transformers")},
         "axes": axes,
         "validity": validity_rows(axes),

@@ -244,9 +244,9 @@ class TiltBound:
                     records[row] = self._of_trusted(x[row], y[row], new, echoes)
                     table[row] = records[row][:3]
                     known[query] = NOTHING if records[row] is NOT_KNOWN else VERSION
-                if echoes is not None:
-                    most = records[row].echo
-                    over = echoes > (self.echo if most is None else most)
+                if echoes is not None and self.echo is not None:
+                    own = records[row].echo
+                    over = echoes > (self.echo if own is None else own)
                     may[row] &= ~over if new is None else ~(over & new)
                     counts["echo"][query] = group.size - np.count_nonzero(may[row])
                 if new is not None:
