@@ -103,7 +103,10 @@ def main() -> int:
     for named in options.encoder:
         name, _, place = named.partition("=")
         encoder = SentenceTransformerEncoder(place, progress=False)
-        encoders[name] = dict(encoder.identity)
+        encoders[name] = {
+            key: Path(value).name if isinstance(value, str) and "/" in value else value
+            for key, value in encoder.identity.items()
+        }
         everything = [*train, *(case for cases in families.values() for case in cases)]
         rows = encoded(encoder, everything, only_cached=options.only_cached)
         needed = {text for case in everything for text in case.texts()}

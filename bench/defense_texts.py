@@ -165,6 +165,8 @@ def wikibalance(folder: Path) -> list[Case]:
     questions = {row["query_id"]: row["text"] for row in _rows(folder / "queries.jsonl")}
     of_question: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in _rows(folder / "corpus.jsonl"):
+        if not row["text"].strip():  # one is, as released
+            continue
         side = "positive" if row["stance"] > 0 else "negative"
         of_question[row["query_id"]][side].append(row["text"])
     cases = []
