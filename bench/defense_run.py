@@ -33,6 +33,7 @@ from epibias.polarization import PolarizationAxis
 METRICS = ("a_recall", "kept", "recall", "tilt", "stance_tilt")
 FRONTIER = (CLEAN, *(Condition("ebi", n) for n in GOAL_LEVELS))
 # Under every condition; baselines, variants and parts left out under those of the frontier.
+BASELINES = ("none", "biasdef", "mmr", "biasdef gate .1", "grada", "ragdefender", "trustrag")
 MAIN = ("none", "biasdef", "tilt_bound", "tilt_bound memory", "tilt_bound version")
 
 
@@ -155,7 +156,9 @@ def _rows(
                 own = values[metric][inside]
                 row[metric] = _interval(own, np.zeros_like(own), clusters)
                 if metric in ("a_recall", "tilt"):
-                    for other in ("none", "biasdef"):
+                    for other in BASELINES if method.startswith("tilt_bound") else BASELINES[:2]:
+                        if other not in outcomes:
+                            continue
                         difference = _interval(own, outcomes[other][metric][inside], clusters)
                         row[f"{metric}_less_{other}"] = difference
             made.append(row)
