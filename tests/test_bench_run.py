@@ -224,6 +224,7 @@ def test_a_generator_that_is_down_leaves_the_retrieval_whole(tmp_path, config, u
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "connection refused" in page
     assert "no answer came" in page
+    assert "scripted: no answer to an attack with a clean one beside it" in page
 
 
 def test_verdicts_that_are_missing_are_counted(tmp_path, undrawn):

@@ -64,12 +64,17 @@ def _correlation(arm: ArmRows, generators: Sequence[str]) -> Figure:
             if x is not None and y is not None:
                 points.setdefault(one["query_id"], []).append((x, y))
         flat = [point for group in points.values() for point in group]
+        if not flat:
+            facts.append(f"{generator}: no answer to an attack with a clean one beside it")
+            continue
         series.append(Series(generator, [x for x, _ in flat], [y for _, y in flat]))
         mean, low, high, n = pooled_spearman(points, arm.plan.seed)
         facts.append(
             f"{generator}: Spearman {shown(mean, low, high)} over {len(flat)} attacks on {n} "
             "questions, no defence"
         )
+    if not series:
+        return replace(base, missing=f"Not in this run: {'; '.join(facts)}.")
     return replace(base, series=tuple(series), facts=tuple(facts))
 
 
