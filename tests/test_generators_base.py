@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from epibias.errors import InputError
-from epibias.generators import Failure, FixedGenerator, Generator, Prompt, Reply
+from epibias.generators import (
+    CachedGenerator,
+    Failure,
+    FixedGenerator,
+    Generator,
+    Prompt,
+    Reply,
+)
 from epibias.generators.base import Sampling
 from epibias.nli import NLI, FixedNLI
 
@@ -32,7 +39,7 @@ def test_parameters_out_of_range(wrong, message):
 
 
 def test_each_prompt_and_repeat_has_a_seed_of_its_own_and_no_seed_stays_none():
-    others = [Prompt("own", "1", "Who?"), Prompt("own", "2", "Why?")]
+    others = [Prompt("own", "1", "Who?"), Prompt("own", "1", "Why?", "Be brief.")]
     seeds = [Sampling(seed=7, repeat=n).seed_of(PROMPT) for n in range(3)]
     seeds += [Sampling(seed=7).seed_of(other) for other in others]
     seeds += [Sampling(seed=8).seed_of(PROMPT)]
@@ -40,6 +47,14 @@ def test_each_prompt_and_repeat_has_a_seed_of_its_own_and_no_seed_stays_none():
     assert all(0 <= seed < 2**31 for seed in seeds)
     assert seeds[0] == Sampling(seed=7, temperature=0.5).seed_of(Prompt("own", "1", "Why?"))
     assert Sampling(seed=None, repeat=3).seed_of(PROMPT) is None
+
+
+def test_what_a_cache_takes_for_one_request_has_one_seed(tmp_path):
+    renamed = Prompt("new", "2", PROMPT.user, PROMPT.system)
+    assert Sampling(seed=7).seed_of(renamed) == Sampling(seed=7).seed_of(PROMPT)
+    path = tmp_path / "replies.jsonl"
+    CachedGenerator(FixedGenerator("so"), path).generate([PROMPT])
+    assert CachedGenerator(None, path).generate([renamed])[0].text == "so"
 
 
 def test_prompts_are_checked_and_hashed():
