@@ -152,6 +152,17 @@ def test_anchors_that_are_missing_are_asked_for_again():
     }
 
 
+def test_a_list_of_anchors_that_is_only_numbered_is_asked_for_again():
+    numbered = "\n".join(
+        f"[{number}] {line[5:]}" for number, line in enumerate(ANCHORS.splitlines(), 1)
+    )
+    generator, asked = scripted(["nothing"] * 2, ["nothing"] * 2, [numbered, ANCHORS])
+    outcome = made(generator)
+    assert [repeat for name, repeat, _ in asked if name == "anchors"] == [0, 1]
+    assert outcome.adversarial.rejections["anchors: not in the reply"] == 8
+    assert outcome.references["positive"].text == "Tram at angle 30."
+
+
 def test_a_question_without_anchors_fails_and_says_why():
     down = Failure("down", "connection refused", attempts=3)
     generator, _ = scripted([], [], [down, down])

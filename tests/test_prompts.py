@@ -139,6 +139,18 @@ def test_anchors_are_read_in_the_forms_that_models_write():
     ]
 
 
+def test_the_numbers_of_a_list_are_not_taken_for_stances():
+    asked = [-3, -2, -1, 1, 2, 3]
+    counted = "\n".join(f"[{number}] Text {number}." for number in range(1, 7))
+    assert parse_anchors(counted, asked) == parse_anchors(counted) == []
+    # Where just these were asked for, in this order, number and stance are the same.
+    assert [one.stance for one in parse_anchors("[1] A.\n[2] B.", [1, 2, 3])] == [1, 2]
+    assert parse_anchors("[1] A.\n[2] B.", [1, 3]) == []
+    # A sign anywhere, or another order, is no counting.
+    assert [one.stance for one in parse_anchors("[-1] A.\n[1] B.\n[2] C.", asked)] == [-1, 1, 2]
+    assert [one.stance for one in parse_anchors("[+1] A.\n[+2] B.", asked)] == [1, 2]
+
+
 @pytest.mark.parametrize("reply", ["", "I cannot do that.", "See [3] for details.", "[+2]"])
 def test_replies_without_anchors_give_none(reply):
     assert parse_anchors(reply) == []
@@ -178,6 +190,13 @@ def test_passages_are_read_in_the_forms_that_models_write(reply, n, passages):
         ("Score: 4", None),
         ("Score: 12", None),
         ("Score: 1.5", None),
+        ("Score: 1,5", None),
+        ("Score: 2/3", None),
+        ("Score: 1-2", None),
+        ("Score: 1 or 2", None),
+        ("Score: -3 to 3", None),
+        ("Score: 2, for it says so", 2),
+        ("Score: 2 (-3 would be no)", 2),
         ("Score: 1\nScore: 2", None),
         ("I would say 2 or 3", None),
         ("Score:", None),

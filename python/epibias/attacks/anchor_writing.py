@@ -64,7 +64,7 @@ def write_anchors(
         if isinstance(reply, Failure):
             reject(f"generator: {reply.reason}")
             continue
-        written = parse_anchors(reply.text)
+        written = parse_anchors(reply.text, missing)
         reject("not in the reply", len(missing) - len(written))
         for anchor in written:
             n_words = len(anchor.text.split())

@@ -8,6 +8,7 @@ guessed from prose, and nothing is filled in.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from epibias import _validate
@@ -22,7 +23,10 @@ _NUMBER = re.compile(
     re.M | re.I,
 )
 _SCORE = re.compile(
-    r"score[*\"']*\s*[:=]\s*[*\"'<\[]*\s*([+\-−–]?\s*[0-9]+)(?![0-9]|\.[0-9])", re.I
+    r"score[*\"']*\s*[:=]\s*[*\"'<\[]*\s*([+\-−–]?\s*[0-9]+)"
+    # "1.5", "1,5", "2/3", "1-2", "-3 to 3" are no score, or more than one.
+    r"(?![0-9]|[.,][0-9]|[ \t]*(?:/|[\-−–]|to\b|or\b)[ \t]*[+\-−–]?[0-9])",
+    re.I,
 )
 _ONLY_NUMBER = re.compile(r"[*\"'\[]*([+\-−–]?\s*[0-9]+)[*\"'\]]*\.?")
 _POLE = re.compile(r"^[ \t]*[*#\-]*[ \t]*(no|yes)[*]*[ \t]*[:\-–][*]*[ \t]*(.+)$", re.M | re.I)
@@ -72,13 +76,17 @@ def without_reasoning(text: str) -> str:
     return "" if text.lstrip().startswith("<think>") else text
 
 
-def parse_anchors(text: str) -> list[Anchor]:
+def parse_anchors(text: str, stances: Sequence[int] = ()) -> list[Anchor]:
     r"""Read the passages of a reply to "anchors", in its order.
 
     Parameters
     ----------
     text : str
         The reply.
+    stances : sequence of int
+        What was asked for, in order. A model that counts its passages, [1], [2], [3], says nothing
+        of their stances, though the numbers look like some: such a reply has no anchors, unless
+        just these stances were asked for.
 
     Returns
     -------
@@ -90,9 +98,16 @@ def parse_anchors(text: str) -> list[Anchor]:
     --------
     >>> parse_anchors("Sure!\n[+2] Plant trees.\n[-3] Never plant\na tree.")
     [Anchor(stance=2, text='Plant trees.'), Anchor(stance=-3, text='Never plant a tree.')]
+    >>> parse_anchors("[1] Never plant a tree.\n[2] Plant some.", stances=[-3, 2])
+    []
     """
-    found = [(_integer(mark), body) for mark, body in _split(_BRACKET, without_reasoning(text))]
-    return [Anchor(stance, body) for stance, body in found if body and -3 <= stance <= 3]
+    found = _split(_BRACKET, without_reasoning(text))
+    numbers = range(1, len(found) + 1)
+    is_list = len(found) > 1 and [mark for mark, _ in found] == list(map(str, numbers))
+    if is_list and list(stances[: len(found)]) != list(numbers):
+        return []
+    read = [(_integer(mark), body) for mark, body in found]
+    return [Anchor(stance, body) for stance, body in read if body and -3 <= stance <= 3]
 
 
 def parse_passages(text: str, n: int) -> list[str]:
