@@ -10,6 +10,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 from epibias.errors import InputError, TornRecordWarning
@@ -72,6 +73,14 @@ def test_fresh_replies_say_so_and_known_ones_too(path):
 def test_each_parameter_is_part_of_the_key(filled, other):
     [result] = CachedGenerator(None, filled).generate(PROMPTS[:1], **other)
     assert result == Failure("down", "offline, and not in replies.jsonl", attempts=0)
+
+
+def test_numbers_of_numpy_are_the_same_numbers(filled):
+    numbers = {"max_tokens": np.int64(512), "seed": np.int32(0), "repeat": np.int64(0)}
+    [result] = CachedGenerator(None, filled).generate(
+        PROMPTS[:1], temperature=np.float32(0), **numbers
+    )
+    assert result.cached
 
 
 def test_both_texts_of_the_prompt_are_part_of_the_key_and_its_name_is_not(filled):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import httpx
+import numpy as np
 import pytest
 
 from epibias.generators import Failure, Prompt, Reply
@@ -52,6 +53,13 @@ def test_options_change_the_request_and_the_identity():
         "limit_field": "max_completion_tokens",
         "json_mode": True,
     }
+
+
+def test_numbers_of_numpy_are_sent_as_numbers():
+    server = FakeServer()
+    client(server).generate([PROMPT], max_tokens=np.int64(9), seed=np.int32(3), repeat=np.int8(1))
+    plain = Sampling(seed=3, repeat=1).seed_of(PROMPT)
+    assert [server.bodies[0][name] for name in ("max_tokens", "seed")] == [9, plain]
 
 
 def test_many_prompts_keep_their_order_and_a_bad_one_stays_alone():

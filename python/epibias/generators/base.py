@@ -187,15 +187,19 @@ class Sampling:
 
     def __post_init__(self) -> None:
         _validate.number("temperature", self.temperature, low=0.0, high=2.0)
-        _validate.integer("max_tokens", self.max_tokens, low=1)
+        max_tokens = _validate.integer("max_tokens", self.max_tokens, low=1)
+        repeat = _validate.integer("repeat", self.repeat, low=0, high=2**20)
         if self.seed is not None:
-            _validate.integer("seed", self.seed, low=0, high=2**31 - 1)
-        _validate.integer("repeat", self.repeat, low=0, high=2**20)
+            seed = _validate.integer("seed", self.seed, low=0, high=2**31 - 1)
+            object.__setattr__(self, "seed", seed)
         if isinstance(self.stop, str):
             raise InputError("stop", "a sequence of texts", "one text")
         for place, word in enumerate(self.stop):
             if not isinstance(word, str) or not word:
                 raise InputError("stop", "texts that are not empty", repr(word), f"place {place}")
+        # Plain numbers: they go into a request and a key, and JSON holds none of numpy's.
+        object.__setattr__(self, "max_tokens", max_tokens)
+        object.__setattr__(self, "repeat", repeat)
         object.__setattr__(self, "temperature", float(self.temperature))
         object.__setattr__(self, "stop", tuple(self.stop))
 
