@@ -98,6 +98,7 @@ def test_provenance_says_how_a_passage_was_made():
     assert about["settings"]["tolerance"] == 0.05
     assert about["anchors"]["requests"] == 1
     assert about["axis"]["method"] == "pca"
+    assert about["axis"]["oriented_by"] == "stances"
 
 
 def test_every_rejection_is_counted_by_its_reason():
@@ -191,6 +192,8 @@ def test_anchors_and_candidates_of_ones_own():
         "negative": "c-35",
     }
     assert len(outcome.adversarial) == 4
+    bare = made(FixedGenerator(answer), anchors=anchors, candidates=candidates)
+    assert bare.adversarial.passages[0].provenance["axis"]["oriented_by"] == "rule"
     given = outcome.adversarial.passages[0].provenance["anchors"]["given"]
     assert given == ["p-20", "p-10", "p10", "p20"]
 

@@ -12,7 +12,7 @@ from epibias.attacks import AdversarialPassage, AdversarialSet
 from epibias.attacks.properties import CATEGORIES, categories, n_texts, property_check
 from epibias.corpus import Corpus, Passage
 from epibias.data_sets import Question, QuestionSet
-from epibias.errors import InputError
+from epibias.errors import InputError, ValidityWarning
 from epibias.polarization import PolarizationAxis
 from reference_attacks import property_of
 
@@ -159,6 +159,17 @@ def test_another_encoder_scores_and_axes_may_be_given():
     found = property_check(made, asked, AngleEncoder(), axes={"q1": turned}, k=2)
     assert found.passages[0].ps == pytest.approx(-np.sin(np.radians(19)), abs=1e-6)
     assert found.passages[0].category == "only relevance"
+
+
+def test_axes_that_only_a_rule_oriented_are_told():
+    made = AdversarialSet((adversarial(19, "negative"), adversarial(19, "none", "q2")))
+    asked = [question(name, "Is it at angle 10?", stances=None) for name in ("q1", "q2")]
+    with pytest.warns(ValidityWarning, match="anchors of 1 of 2 questions have no stances"):
+        property_check(made, questions_of(*asked), AngleEncoder(), k=2)
+    # Whoever gives the axis knows its ends; copies of the question take no side.
+    rows = AngleEncoder().encode([one.text for one in ANCHORS])
+    axis = PolarizationAxis.fit(rows, labels=[-2, -1, 1, 2])
+    property_check(made, questions_of(*asked), AngleEncoder(), axes={"q1": axis}, k=2)
 
 
 def test_both_tables_go_to_json():

@@ -187,6 +187,15 @@ def test_wrong_arguments_are_refused(options, message):
         flipped([[at(10)]], **options)
 
 
+def test_an_axis_without_sides_is_refused():
+    # A rule chose its positive end; an editor that is told "yes" may mean the other one.
+    unlabelled = PolarizationAxis.fit(ROWS)
+    with pytest.raises(InputError, match="axis: expected one fitted with stances"):
+        topic_fliprag(
+            "q1", QUESTIONS, ORIGINAL, "positive", lambda *_: [], AngleEncoder(), unlabelled, **OWN
+        )
+
+
 def test_an_editor_that_gives_texts_is_refused():
     with pytest.raises(InputError, match="editor: expected Edit objects, got int"):
         flipped([[3]])

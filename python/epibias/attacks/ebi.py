@@ -65,6 +65,8 @@ def ebi(
     settings : EBISettings, optional
     anchors, stances : sequences, optional
         Use these anchor passages, with their stances where they are known, and ask for none.
+        Without stances "positive" is the end of the axis that the rule of orientation makes the
+        positive one; `provenance` says so.
     candidates : sequence of Passage, optional
         Passages on the question among which the extreme ones are looked for, such as those that a
         search found; by default the anchors themselves, as in the paper's experiment.
@@ -157,6 +159,7 @@ class _Maker:
             "anchors": {**anchors.provenance, "sha256": digest([p.text for p in anchors.passages])},
             "axis": {
                 "method": axis.method,
+                "oriented_by": "rule" if anchors.stances is None else "stances",
                 "n_anchors": int(axis.n_anchors),
                 "explained_variance_ratio": float(axis.explained_variance_ratio),
                 "relative_gap": _number(axis.relative_gap),

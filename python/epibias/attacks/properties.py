@@ -8,6 +8,7 @@ Out: one row a passage, and shares with bootstrap intervals over questions.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -22,7 +23,7 @@ from epibias.attacks.embedding import embedded
 from epibias.corpus import Corpus
 from epibias.data_sets import Question, QuestionSet
 from epibias.encoder import Encoder, encode_in_batches
-from epibias.errors import InputError
+from epibias.errors import InputError, ValidityWarning
 from epibias.metrics.intervals import Interval, bootstrap_interval
 from epibias.polarization import PolarizationAxis
 from epibias.retrieval import CosineIndex
@@ -216,7 +217,9 @@ def property_check(
     Warns
     -----
     ValidityWarning
-        If an axis hardly carries stance: "one-sided" then says little.
+        If an axis hardly carries stance: "one-sided" then says little. If anchors have no stances:
+        which end of their axis is the positive one is then a rule's choice, and the passages'
+        polarity must come from the same axis.
 
     References
     ----------
@@ -247,6 +250,7 @@ def property_check(
     groups: dict[tuple[str, str], list[int]] = {}
     for row, one in enumerate(adversarial.passages):
         groups.setdefault((one.question_id, one.polarity), []).append(row)
+    _warn_of_rule([one for one in asked if one.id not in (axes or {})], adversarial)
     measured: dict[int, PassageProperties] = {}
     for number, question in enumerate(asked):
         axis = (axes or {}).get(question.id) or fitted_axis(question, scored, method)
@@ -311,6 +315,19 @@ def plain_interval(one: Interval) -> dict[str, float | int | None]:
     ends = {"mean": one.mean, "low": one.low, "high": one.high}
     plain = {name: float(end) if np.isfinite(end) else None for name, end in ends.items()}
     return {**plain, "n": one.n}
+
+
+def _warn_of_rule(fitted: Sequence[Question], adversarial: AdversarialSet) -> None:
+    """Tell how many axes are oriented by rule, of questions whose passages take a side."""
+    sided = {one.question_id for one in adversarial.passages if one.polarity != "none"}
+    n_by_rule = sum(one.stances is None and one.id in sided for one in fitted)
+    if n_by_rule:
+        message = (
+            f"anchors of {n_by_rule} of {len(fitted)} questions have no stances: which end of "
+            "their axes counts as positive is a rule's choice, and means something only for "
+            "passages whose polarity was read from the same axes"
+        )
+        warnings.warn(message, ValidityWarning, stacklevel=3)
 
 
 def _similarities(query: Float32Array, rows: Float32Array) -> Float32Array:

@@ -112,7 +112,8 @@ def topic_fliprag(
     encoder : Encoder
         The surrogate: limits, PS and trigger are measured on it.
     axis : PolarizationAxis
-        Of this topic, fitted on embeddings of `encoder`: an edit must move PS to the side.
+        Of this topic, fitted on embeddings of `encoder` with stances: an edit must move PS to the
+        side, and only stances say which end of an axis is which side.
     triggers : sequence of str, optional
         Triggers to choose from; by default one is searched for each passage (`trigger`).
     vocabulary : sequence of str, optional
@@ -153,6 +154,9 @@ def topic_fliprag(
         raise InputError("questions", "a sequence of at least one text", repr(questions)[:40])
     if axis.n_topics != 1:
         raise InputError("axis", "that of one topic", f"{axis.n_topics} topics")
+    if axis.validity is None:
+        expected = "one fitted with stances, which say which end is positive"
+        raise InputError("axis", expected, "one that a rule oriented")
     if triggers is not None and not triggers:
         raise InputError("triggers", "at least one, or None to search", "none")
     stages = _Stages(questions, polarity, editor, encoder, axis, settings)
