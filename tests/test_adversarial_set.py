@@ -148,6 +148,8 @@ HEAD = {"format": "epibias adversarial set 1", "n_passages": 1, "rejections": {}
     [
         ([{**GOOD, "text": []}], "text: expected at least one text.*line 1"),
         ([{**GOOD, "text": 3}], "text: expected a text, got int.*line 1"),
+        ([{**GOOD, "_id": 5}], "_id: expected an id that is a text, got 5.*line 1"),
+        ([{**GOOD, "_id": 5, "text": ["a"]}], "_id: expected an id that is a text, got 5.*line 1"),
         ([{**GOOD, "question_id": 5}], "question_id: expected an id that is a text, got 5.*line 1"),
         ([{**GOOD, "provenance": [1]}], "provenance: expected a JSON object.*line 1"),
         ([{**HEAD, "n_passages": "1"}, GOOD], "n_passages: .*line 1"),

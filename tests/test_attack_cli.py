@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from epibias.generators import CachedGenerator, FixedGenerator
 from epibias.nli import CachedNLI, FixedNLI
 from fake_encoder import FakeEncoder
 
+DATA = Path(__file__).parent / "fixtures" / "data"
 QUESTION = "carfree-query-01"
 MAKERS = ("ebi", "poisonedrag", "verbatim", "topic-fliprag", "trigger")
 ONE = ["--question", QUESTION]
@@ -65,6 +67,31 @@ def test_verbatim_and_poisonedrag(capsys, tmp_path):
     code, _ = make(capsys, "poisonedrag", tmp_path / "again.jsonl", "--texts", tmp_path / "p.jsonl")
     assert code == 0
     assert len(AdversarialSet.read(tmp_path / "again.jsonl")) == 10
+
+
+def test_a_passage_that_questions_share_is_a_copy_for_each(capsys, tmp_path):
+    procon = load_questions(DATA / "procon")
+    found = attack_options.ready_made(procon)
+    assert [one.passage.id for one in found.passages] == [
+        "flip0_0_1-procon0_q0",
+        "flip0_0_1-procon0_q1",
+    ]
+    assert {one.passage.text for one in found.passages} == {
+        procon.questions[0].adversarial["negative"][0].text
+    }
+    assert found.passages[1].provenance == {"data": "procon", "shared_id": "flip0_0_1"}
+
+
+def test_questions_without_a_text_to_start_from_are_told(capsys, tmp_path):
+    only = ["--data", DATA / "procon", "-o", tmp_path / "p.jsonl", "--i-own-this-index"]
+    code, said = run(capsys, "make", "poisonedrag", *only, "--json")
+    assert code == 0
+    both, one = ["positive", "negative"], ["positive"]
+    assert json.loads(said.out)["without_texts"] == {
+        "procon0_q0": one, "procon0_q1": one, "procon1_q0": both,
+    }  # fmt: skip
+    code, said = run(capsys, "make", "poisonedrag", *only)
+    assert "question procon1_q0: no negative text, so nothing was made" in said.err
 
 
 def test_all_questions_and_a_table_for_people(capsys, tmp_path):
@@ -160,9 +187,10 @@ def test_topic_fliprag_with_a_generator(capsys, tmp_path, monkeypatch):
     options = ["--passages", 2, "--edits", 2, "--rounds", 1, "--max-evaluations", 5]
     code, said = make(capsys, "topic-fliprag", tmp_path / "t.jsonl", *options)
     document = json.loads(said.out)
-    assert code in (0, 1), said.err
+    assert code == 0, said.err
     # Each of two passages and two sides took one of its two edits, or counts why not.
     n_made, rejected = document["n_passages"], document["rejections"]
+    assert n_made > 0
     assert n_made + rejected.get("no edit taken", 0) == 4
     assert sum(rejected.values()) - rejected.get("no edit taken", 0) == 8 - n_made
     for one in AdversarialSet.read(tmp_path / "t.jsonl").passages:

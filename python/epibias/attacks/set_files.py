@@ -170,7 +170,7 @@ def _take(
     text = row.pop("text")
     id_field = next((name for name in PASSAGE_ID_FIELDS if name in row), None)
     made = f"{label['attack']}-{label['question_id']}-{label['polarity']}-{place}"
-    passage_id = made if id_field is None else row.pop(id_field)
+    passage_id = made if id_field is None else check_id("_id", row.pop(id_field), where)
     if isinstance(text, list):
         if not text:
             raise InputError("text", "at least one text", "an empty list", where)

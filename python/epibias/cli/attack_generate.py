@@ -174,6 +174,7 @@ def topic_fliprag(
         raise InputError("--texts", "no such option without --splice", repr(texts))
     generator = None if splice else generators.generator_of(*named, offline)
     spliced = shared.texts_for(found, texts) if splice else None
+    gone = {} if spliced is None else shared.without_texts(asked, sides, spliced)
 
     def editor_of(question_id: str, text: str, side: str) -> Editor:
         if spliced is not None:
@@ -216,5 +217,12 @@ def topic_fliprag(
                     progress=lambda count: progress.advance(edited, count),
                 )
                 for side in sides
+                if side not in gone.get(one.id, ())
             ]
-    shared.write_made(AdversarialSet.joined(made), output, as_json=as_json)
+    shared.write_made(
+        AdversarialSet.joined(made),
+        output,
+        as_json=as_json,
+        more={"without_texts": gone},
+        lines=shared.lines_of(gone),
+    )

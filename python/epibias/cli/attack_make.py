@@ -57,13 +57,21 @@ def poisonedrag(
     sides = shared.sides_of(polarity)
     found = load_questions(data)
     given = shared.texts_for(found, texts)
+    asked = shared.chosen_questions(found, question)
+    gone = shared.without_texts(asked, sides, given)
     made = []
-    for one in shared.chosen_questions(found, question):
+    for one in asked:
         for side in sides:
             passages = given.of(one.id, side)
             if passages:
                 made.append(make(one.id, one.text, passages, side, i_own_this_index=own))
-    shared.write_made(AdversarialSet.joined(made), output, as_json=as_json)
+    shared.write_made(
+        AdversarialSet.joined(made),
+        output,
+        as_json=as_json,
+        more={"without_texts": gone},
+        lines=shared.lines_of(gone),
+    )
 
 
 @guarded
@@ -100,6 +108,7 @@ def trigger(
     found = load_questions(data)
     given = shared.texts_for(found, texts)
     asked = shared.chosen_questions(found, question)
+    gone = shared.without_texts(asked, sides, given)
     # What is tried once is not worth a place on disk.
     attacker = shared.loaded_encoder(encoder, cache=False)
     made, searches = [], []
@@ -134,5 +143,9 @@ def trigger(
                 )
             progress.update(task, completed=(number + 1) * max_evaluations)
     shared.write_made(
-        AdversarialSet.joined(made), output, as_json=as_json, more={"searches": searches}
+        AdversarialSet.joined(made),
+        output,
+        as_json=as_json,
+        more={"searches": searches, "without_texts": gone},
+        lines=shared.lines_of(gone),
     )

@@ -5,7 +5,9 @@ Owns the question whether the index is one's own, the choice of questions, and t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -66,18 +68,48 @@ def chosen_questions(data: QuestionSet, ids: Sequence[str] | None) -> tuple[Ques
 
 
 def ready_made(data: QuestionSet) -> AdversarialSet:
-    """Give the adversarial passages that come with a question set."""
+    """Give the adversarial passages that come with a question set.
+
+    Questions may share a passage, as those on one topic of PROCON do. In a set each has a copy of
+    its own, `<id>-<question>`, and `provenance` has the id that they share.
+    """
     from epibias.attacks import AdversarialPassage, AdversarialSet
 
-    found = tuple(
-        AdversarialPassage(passage, question.id, polarity, "ready-made", {"data": data.name})
+    given = [
+        (question.id, polarity, passage)
         for question in data.questions
         for polarity, passages in question.adversarial.items()
         for passage in passages
-    )
+    ]
+    n_owners = Counter(passage.id for _, _, passage in given)
+    found = []
+    for question_id, polarity, passage in given:
+        about: dict[str, object] = {"data": data.name}
+        own = passage
+        if n_owners[passage.id] > 1:
+            about["shared_id"] = passage.id
+            own = replace(passage, id=f"{passage.id}-{question_id}")
+        found.append(AdversarialPassage(own, question_id, polarity, "ready-made", about))
     if not found:
         raise InputError("--data", "a set with ready-made adversarial passages", repr(data.name))
-    return AdversarialSet(found)
+    return AdversarialSet(tuple(found))
+
+
+def without_texts(
+    asked: Sequence[Question], sides: Sequence[str], texts: AdversarialSet
+) -> dict[str, list[str]]:
+    """Give the questions, and their sides, for which there is no text to start from."""
+    gone = {one.id: [side for side in sides if not texts.of(one.id, side)] for one in asked}
+    return {question_id: missing for question_id, missing in gone.items() if missing}
+
+
+def lines_of(gone: Mapping[str, Sequence[str]]) -> list[str]:
+    """Say for which questions and sides nothing was made."""
+    return [
+        f"epibias: question {question_id}: no {side} text, so nothing was made"
+        for question_id, missing in gone.items()
+        for side in missing
+    ]
 
 
 def texts_for(data: QuestionSet, texts: str | None) -> AdversarialSet:
