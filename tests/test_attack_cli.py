@@ -178,6 +178,18 @@ def test_ebi_that_makes_nothing_exits_with_1_and_says_why(capsys, tmp_path, monk
 
 
 @pytest.mark.usefixtures("fake")
+def test_a_question_without_anchors_does_not_end_the_run(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(generator_options, "generator_of", lambda *_: FixedGenerator("no form"))
+    data = ["--data", DATA / "wiki_balance", "--data-anchors", "--max-requests", 1]
+    options = ["-o", tmp_path / "e.jsonl", "--i-own-this-index", "--json"]
+    code, said = run(capsys, "make", "ebi", *data, *options)
+    assert code == 1  # nothing of the form came
+    document = json.loads(said.out)
+    assert document["failures"] == {"8002_3": "the data has 0 anchors for it"}
+    assert document["missing"] == {"-7001_0": {"positive": 10, "negative": 10}}
+
+
+@pytest.mark.usefixtures("fake")
 def test_topic_fliprag_with_a_generator(capsys, tmp_path, monkeypatch):
     def answer(prompt, repeat):
         passage = prompt.user.split('Passage:\n"')[1].split('"\n')[0]

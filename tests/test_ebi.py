@@ -8,9 +8,12 @@ import pytest
 from angle_encoder import AngleEncoder
 from epibias.attacks.ebi import ebi
 from epibias.attacks.ebi_parts import EBISettings
-from epibias.corpus import Passage
+from epibias.attacks.properties import fitted_axis
+from epibias.corpus import Corpus, Passage
+from epibias.data_sets import Question
 from epibias.errors import InputError
 from epibias.generators import Failure, FixedGenerator, render
+from epibias.polarization import PolarizationAxis
 
 ANGLES = {-3: [-30], -2: [-20, -18], -1: [-10], 1: [10], 2: [18, 20], 3: [30]}
 QUESTION = "Should the town build a tram?"
@@ -198,6 +201,19 @@ def test_anchors_and_candidates_of_ones_own():
     assert given == ["p-20", "p-10", "p10", "p20"]
 
 
+def test_titles_count_as_they_do_in_an_index():
+    anchors = tuple(
+        Passage(f"p{angle}", f"Tram, angle {angle}.", "Found at angle 90")
+        for angle in (-20, -10, 10, 20)
+    )
+    outcome = made(FixedGenerator("nothing"), anchors=anchors, stances=[-2, -1, 1, 2])
+    one = Question("q1", QUESTION, "trams", anchors=anchors, stances=(-2.0, -1.0, 1.0, 2.0))
+    np.testing.assert_array_equal(outcome.axis.axis, fitted_axis(one, AngleEncoder()).axis)
+    rows = AngleEncoder().encode(list(Corpus(anchors).encoded_texts))
+    expected = PolarizationAxis.fit(rows, labels=[-2, -1, 1, 2])
+    np.testing.assert_array_equal(outcome.axis.axis, expected.axis)
+
+
 def test_stances_that_are_turned_round_turn_the_sides():
     anchors = [Passage(f"p{angle}", f"Tram, angle {angle}.") for angle in (-20, -10, 10, 20)]
     generator = FixedGenerator("nothing")
@@ -240,6 +256,7 @@ def test_anchors_that_do_not_differ_fail_and_say_so():
     [
         ({"n": 0}, "n: expected"),
         ({"tolerance": 0}, "tolerance: expected"),
+        ({"penalty": 0}, "penalty: expected"),
         ({"stances": (1, 2)}, "stances of both signs"),
         ({"stances": (-9, 2)}, "stances: expected an integer from -3 to 3"),
         ({"min_words": 9, "max_words": 8}, "max_words: expected"),

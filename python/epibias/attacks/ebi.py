@@ -19,7 +19,14 @@ from epibias._validate import Float32Array
 from epibias.attacks.adversarial_set import AdversarialPassage, AdversarialSet
 from epibias.attacks.anchor_writing import write_anchors
 from epibias.attacks.ebi_parts import EBIOutcome, EBISettings, WrittenAnchors
-from epibias.attacks.embedding import cosines, digest, embedded, identity_of, normal_form
+from epibias.attacks.embedding import (
+    cosines,
+    digest,
+    embedded,
+    embedded_passages,
+    identity_of,
+    normal_form,
+)
 from epibias.attacks.ownership import confirm
 from epibias.corpus import Passage
 from epibias.corpus.columns import check_id
@@ -110,7 +117,7 @@ def ebi(
     if isinstance(written, str):
         advance(2 * settings.n)
         return EBIOutcome(AdversarialSet((), rejections), failure=written)
-    rows = embedded(encoder, [one.text for one in written.passages], "passages", "anchors")
+    rows = embedded_passages(encoder, written.passages, "anchors")
     try:
         axis = PolarizationAxis.fit(
             rows, labels=written.axis_labels, method=settings.method, penalty=settings.penalty
@@ -121,7 +128,7 @@ def ebi(
         return EBIOutcome(AdversarialSet((), rejections), written, failure=failure)
     pool = tuple(written.passages if candidates is None else candidates)
     if candidates is not None:
-        rows = embedded(encoder, [one.text for one in pool], "passages", "candidates")
+        rows = embedded_passages(encoder, pool, "candidates")
     scores = axis.score(rows)
     maker = _Maker(question_id, question, generator, encoder, settings, written, axis, rejections)
     made: list[AdversarialPassage] = []

@@ -74,6 +74,7 @@ class EBISettings:
         _validate.integer("max_words", self.max_words, low=self.min_words)
         _validate.integer("seed", self.seed, low=0)
         _validate.number("tolerance", self.tolerance, above=0.0)
+        _validate.number("penalty", self.penalty, above=0.0)
         _validate.number("max_similarity", self.max_similarity, above=0.0, high=1.0)
         _validate.number("temperature", self.temperature, low=0.0)
         _validate.choice("method", self.method, METHODS)

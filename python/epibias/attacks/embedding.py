@@ -14,6 +14,8 @@ import numpy as np
 
 from epibias import _validate, kernels
 from epibias._validate import Float32Array, Float64Array
+from epibias.corpus import Passage
+from epibias.corpus.passages import encoded_text
 from epibias.encoder import Encoder, encode_in_batches
 
 
@@ -23,6 +25,12 @@ def embedded(encoder: Encoder, texts: Sequence[str], role: str, argument: str) -
         _validate.text(argument, text, f"row {row}")
     rows = encode_in_batches(encoder, texts, role)
     return _validate.finite(argument, _validate.array(argument, rows, dtype=np.float32, ndim=2))
+
+
+def embedded_passages(encoder: Encoder, passages: Sequence[Passage], argument: str) -> Float32Array:
+    """Embed passages as an index does, with their titles, float32 `[n_passages, dim]`."""
+    texts = [encoded_text(one.title, one.text) for one in passages]
+    return embedded(encoder, texts, "passages", argument)
 
 
 def cosines(rows: Float32Array, others: Float32Array) -> Float64Array:

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from epibias import _validate
 from epibias._validate import Float32Array
 from epibias.attacks.adversarial_set import POLARITIES, AdversarialSet
-from epibias.attacks.embedding import embedded
-from epibias.corpus import Corpus
+from epibias.attacks.embedding import embedded_passages
 from epibias.data_sets import Question, QuestionSet
 from epibias.encoder import Encoder, encode_in_batches
 from epibias.errors import InputError, ValidityWarning
@@ -362,6 +361,6 @@ def fitted_axis(question: Question, encoder: Encoder, method: str = "pca") -> Po
     if len(question.anchors) < 2:
         expected = "at least two anchors, or an axis in axes"
         raise InputError("questions", expected, str(len(question.anchors)), where)
-    rows = embedded(encoder, list(Corpus(question.anchors).encoded_texts), "passages", "anchors")
+    rows = embedded_passages(encoder, question.anchors, "anchors")
     labels = None if question.stances is None else list(question.stances)
     return PolarizationAxis.fit(rows, labels=labels, method=method)

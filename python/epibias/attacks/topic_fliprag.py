@@ -104,7 +104,8 @@ def topic_fliprag(
     questions : sequence of str
         Questions of the topic, at least one; the editor and the trigger serve all of them.
     passages : sequence of Passage
-        What is edited, such as the most similar passages of the index. They are not changed.
+        What is edited, such as the most similar passages of the index. They are not changed;
+        titles are left out.
     polarity : {"positive", "negative"}
         Side to turn them to.
     editor : callable

@@ -57,7 +57,7 @@ def ebi(
     """
     from epibias.attacks import AdversarialSet
     from epibias.attacks.ebi import ebi as make
-    from epibias.attacks.ebi_parts import EBISettings
+    from epibias.attacks.ebi_parts import EBIOutcome, EBISettings
     from epibias.data_sets import load_questions
 
     shared.check_before(output, own)
@@ -83,6 +83,11 @@ def ebi(
         for one in asked:
             given: dict[str, Any] = {}
             if data_anchors:
+                if len(one.anchors) < 2:  # as some questions of WIKI-BALANCE
+                    why = f"the data has {len(one.anchors)} anchors for it"
+                    outcomes[one.id] = EBIOutcome(AdversarialSet(()), failure=why)
+                    progress.advance(task, 2 * n)
+                    continue
                 given = {"anchors": one.anchors, "stances": one.stances}
             outcomes[one.id] = make(
                 one.id,
