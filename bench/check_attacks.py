@@ -83,7 +83,7 @@ def flipped(
     axis = fitted_axis(question, encoder, "ridge")
     made = []
     for side in SIDES:
-        editor = SplicingEditor([one.text for one in question.adversarial[side]], n=12)
+        editor = SplicingEditor([one.text for one in question.adversarial[side]], n=12, **OWN)
         found = topic_fliprag(
             question.id, [question.text], nearest, side, editor, encoder, axis, settings=settings,
             **OWN,

@@ -121,7 +121,7 @@ def test_the_generator_is_asked_by_kind_of_change_and_its_replies_are_checked():
             return Failure("truncated", "longer than 2048 tokens", attempts=1)
         return "\n".join(f"[{i}] {text}" for i, text in enumerate(texts, 1))
 
-    editor = GeneratorEditor(FixedGenerator(answer), "Trams?", "positive", n=3)
+    editor = GeneratorEditor(FixedGenerator(answer), "Trams?", "positive", n=3, **OWN)
     made = topic_fliprag(
         "q1", QUESTIONS, ORIGINAL, "positive", editor, AngleEncoder(), AXIS, triggers=["now"], **OWN
     )
@@ -140,6 +140,18 @@ def test_the_generator_is_asked_by_kind_of_change_and_its_replies_are_checked():
     }
 
 
+def test_an_editor_writes_nothing_without_ownership():
+    generator = FixedGenerator("[1] Trams are best.")
+    for make in (
+        lambda own: GeneratorEditor(generator, "Trams?", "positive", i_own_this_index=own),
+        lambda own: SplicingEditor(["B one."], i_own_this_index=own),
+    ):
+        for answer in (False, None, 1):
+            with pytest.raises(InputError, match="an index that you own"):
+                make(answer)
+    assert generator.n_calls == 0
+
+
 def test_replacements_without_a_generator():
     editor = replacing_editor({"angle 0": "angle 9", "bus": "tram"})
     assert [edit.text for edit in editor(at(0), 0)] == [at(9)]
@@ -147,7 +159,7 @@ def test_replacements_without_a_generator():
 
 def test_splicing_replaces_one_sentence_by_one_of_the_side():
     own = ["A one.", "A two.", "A three."]
-    editor = SplicingEditor(["B one. B two.", "B one."], n=4, seed=2)
+    editor = SplicingEditor(["B one. B two.", "B one."], n=4, seed=2, **OWN)
     edits = editor(" ".join(own), 0)
     wanted = {
         " ".join([*own[:place], new, *own[place + 1 :]])
@@ -158,9 +170,9 @@ def test_splicing_replaces_one_sentence_by_one_of_the_side():
     assert {edit.text for edit in edits} < wanted
     assert editor(" ".join(own), 0) == edits
     assert editor(" ".join(own), 1) != edits
-    assert len(SplicingEditor(["B one. B two."], n=99)(" ".join(own), 0)) == 6
+    assert len(SplicingEditor(["B one. B two."], n=99, **OWN)(" ".join(own), 0)) == 6
     with pytest.raises(InputError, match="texts: expected at least one sentence"):
-        SplicingEditor([])
+        SplicingEditor([], **OWN)
 
 
 def test_the_same_inputs_give_the_same_set():

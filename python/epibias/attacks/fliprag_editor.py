@@ -15,6 +15,7 @@ import numpy as np
 
 from epibias import _validate
 from epibias.attacks.embedding import digest
+from epibias.attacks.ownership import confirm
 from epibias.corpus.sentences import sentences
 from epibias.errors import InputError
 from epibias.generators import Failure, Generator, parse_passages, render
@@ -70,11 +71,19 @@ class GeneratorEditor:
         Edits a round.
     temperature, max_tokens, seed
         Of the generator.
+    i_own_this_index : bool
+        True, or nothing is written: an edit is adversarial text.
+
+    Raises
+    ------
+    InputError
+        A wrong argument; `i_own_this_index` that is not True.
 
     Examples
     --------
     >>> from epibias.generators import FixedGenerator
-    >>> editor = GeneratorEditor(FixedGenerator("[1] Trams are best."), "Trams?", "positive", n=1)
+    >>> generator = FixedGenerator("[1] Trams are best.")
+    >>> editor = GeneratorEditor(generator, "Trams?", "positive", n=1, i_own_this_index=True)
     >>> editor("Trams are good.", 0)[0].text
     'Trams are best.'
     """
@@ -89,7 +98,9 @@ class GeneratorEditor:
         temperature: float = 0.8,
         max_tokens: int = 2048,
         seed: int = 0,
+        i_own_this_index: bool = False,
     ) -> None:
+        confirm(i_own_this_index)
         self._generator = generator
         self._question = _validate.text("question", question)
         self._side = SIDES[_validate.choice("polarity", polarity, tuple(SIDES))]
@@ -139,15 +150,30 @@ class SplicingEditor:
         Edits a round, drawn from all pairs of a place and a sentence.
     seed : int
         Of the draws; each round and passage has its own.
+    i_own_this_index : bool
+        True, or nothing is written: an edit is adversarial text.
+
+    Raises
+    ------
+    InputError
+        No sentence; a wrong argument; `i_own_this_index` that is not True.
 
     Examples
     --------
-    >>> editor = SplicingEditor(["Trams are best."], n=2)
+    >>> editor = SplicingEditor(["Trams are best."], n=2, i_own_this_index=True)
     >>> sorted(edit.text for edit in editor("Trams cost money. They are quiet.", 0))
     ['Trams are best. They are quiet.', 'Trams cost money. Trams are best.']
     """
 
-    def __init__(self, texts: Sequence[str], *, n: int = 16, seed: int = 0) -> None:
+    def __init__(
+        self,
+        texts: Sequence[str],
+        *,
+        n: int = 16,
+        seed: int = 0,
+        i_own_this_index: bool = False,
+    ) -> None:
+        confirm(i_own_this_index)
         found = (one for text in texts for one in sentences(_validate.text("texts", text)))
         self._sentences = list(dict.fromkeys(found))
         if not self._sentences:

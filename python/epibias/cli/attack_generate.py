@@ -184,7 +184,7 @@ def topic_fliprag(
     def editor_of(question_id: str, text: str, side: str) -> Editor:
         if spliced is not None:
             given = [passage.text for passage in spliced.of(question_id, side)]
-            return SplicingEditor(given, n=edits, seed=seed)
+            return SplicingEditor(given, n=edits, seed=seed, i_own_this_index=own)
         assert generator is not None  # noqa: S101  (for the type checker; made above)
         return GeneratorEditor(
             generator,
@@ -194,6 +194,7 @@ def topic_fliprag(
             temperature=temperature,
             max_tokens=max_tokens,
             seed=seed,
+            i_own_this_index=own,
         )
 
     surrogate = shared.loaded_encoder(encoder, cache=False)
