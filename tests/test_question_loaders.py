@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from epibias.data_sets import labelled_anchors, load_questions
+from epibias.corpus import Corpus, Passage
+from epibias.data_sets import Question, QuestionSet, labelled_anchors, load_questions
 from epibias.data_sets.checksums import sha256_of
 from epibias.data_sets.perspectrum import mean_vote, perspectrum_questions
 from epibias.data_sets.procon import procon_questions
@@ -130,6 +131,21 @@ def test_labelled_passages_become_anchors_and_leave_the_corpus():
         labelled_anchors(load_questions(DATA / "procon"), n_per_side=3)
     with pytest.raises(InputError, match="expected passages with a stance, got none"):
         labelled_anchors(load_questions(DATA / "hotpotqa"))
+
+
+def test_a_stance_towards_one_question_is_no_stance_towards_another():
+    rows = [("p1", "Build it.", 1.0), ("p2", "Leave it.", -1.0)]
+    fields = [{"stance": stance, "query_id": "q1"} for _, _, stance in rows]
+    passages = [
+        Passage(name, text, extra=extra)
+        for (name, text, _), extra in zip(rows, fields, strict=True)
+    ]
+    asked = (Question("q1", "Should it be built?", "it"), Question("q2", "Must it not be?", "it"))
+    both = {one.id: ("p1", "p2") for one in asked}
+    found = labelled_anchors(QuestionSet("it", Corpus(passages), asked, both, "CC0-1.0", {}), 1)
+    first, second = found.questions
+    assert [one.id for one in first.anchors] == ["p2", "p1"]
+    assert (second.anchors, second.stances) == ((), None)
 
 
 def test_perspectrum_has_perspectives_as_anchors_and_evidence_as_corpus():

@@ -20,7 +20,9 @@ def labelled_anchors(questions: QuestionSet, n_per_side: int = 4) -> QuestionSet
     ----------
     questions : QuestionSet
         ``passage.extra["stance"]``, in [-1, 1], is the stance towards the questions to which the
-        passage is relevant.
+        passage is relevant. Where ``passage.extra["query_id"]`` names a question, as the flattened
+        layout has it, it is the stance towards that one, and no anchor of another: a yes to one
+        question may be a no to the next.
     n_per_side : int
         Anchors a side: the first passages above 0, and the first below, in corpus order.
 
@@ -50,11 +52,12 @@ def labelled_anchors(questions: QuestionSet, n_per_side: int = 4) -> QuestionSet
     """
     n_per_side = _validate.integer("n_per_side", n_per_side, low=1)
     corpus = questions.corpus
-    stances = _stances(corpus)
+    stances, owners = _stances(corpus), _owners(corpus)
     made: list[Question] = []
     taken: set[str] = set()
     for question in questions.questions:
-        ids = sorted(questions.relevant[question.id], key=corpus.index_of)
+        relevant = sorted(questions.relevant[question.id], key=corpus.index_of)
+        ids = [one for one in relevant if owners.get(one, question.id) == question.id]
         sides = [
             [one for one in ids if sign * stances.get(one, 0.0) > 0][:n_per_side]
             for sign in (-1, 1)
@@ -84,6 +87,14 @@ def labelled_anchors(questions: QuestionSet, n_per_side: int = 4) -> QuestionSet
         },
         notes=(*questions.notes, *notes),
     )
+
+
+def _owners(corpus: Corpus) -> dict[str, object]:
+    """Give the question that a passage's stance is towards, of the passages that name one."""
+    if "query_id" not in corpus.metadata_names:
+        return {}
+    named = zip(corpus.ids, corpus.metadata("query_id"), strict=True)
+    return {passage_id: owner for passage_id, owner in named if owner is not None}
 
 
 def _stances(corpus: Corpus) -> dict[str, float]:
