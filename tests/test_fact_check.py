@@ -8,9 +8,9 @@ import pytest
 from baseline_pools import AXIS, check_promises, random_text
 from epibias.corpus import Corpus, Passage
 from epibias.defenses import FactCheckFilter, FactReference
-from epibias.defenses.facts import NOT_ENOUGH_INFO, REFUTES, SUPPORTS
 from epibias.errors import InputError
 from epibias.nli import FixedNLI
+from epibias.nli.verdicts import NOT_ENOUGH_INFO, REFUTES, SUPPORTS
 from epibias.pool import CandidatePool
 from fake_encoder import FakeEncoder
 from pools import make_pool
@@ -52,12 +52,24 @@ def test_verdicts_by_hand(reference):
     # The nearest sentence alone is asked with n_evidence=1: 3 more pairs each time.
     assert nli.n_pairs == 12
     even = FixedNLI(lambda fact, claim: (0.5, 0.0, 0.5))
-    assert reference.verdicts(["As likely as not."], even) == [SUPPORTS]
+    assert reference.verdicts(["As likely as not."], even) == [NOT_ENOUGH_INFO]
 
 
 def test_evidence_is_the_most_similar_sentence(reference):
     assert reference.evidence(["Until 1961 trams ran here."], 1) == [["Trams ran until 1961."]]
     assert [len(part) for part in reference.evidence(["a", "b"], 50)] == [3, 3]
+
+
+def test_claims_are_encoded_as_the_sentences_that_they_are_compared_with():
+    class Roles(FakeEncoder):
+        def encode_passages(self, texts):
+            return self.encode(texts)
+
+        def encode_queries(self, texts):
+            raise AssertionError(texts)
+
+    roles = FactReference.build(FACTS, Roles())
+    assert roles.evidence(["Until 1961 trams ran here."], 1) == [["Trams ran until 1961."]]
 
 
 def test_which_candidates_go_by_hand(reference):

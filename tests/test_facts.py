@@ -10,10 +10,11 @@ import pytest
 from angle_encoder import AngleEncoder
 from epibias.attacks import facts
 from epibias.attacks.fact_reference import FactReference
-from epibias.attacks.facts import check_facts, claims_of, verdict_of
+from epibias.attacks.facts import check_facts, claims_of
 from epibias.corpus import Corpus, Passage
 from epibias.errors import InputError
 from epibias.nli import FixedNLI
+from epibias.nli.verdicts import verdict_of
 
 REFERENCE = Corpus(
     [

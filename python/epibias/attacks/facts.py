@@ -1,8 +1,9 @@
 """Fact-check stealth: how many sentences of a passage a reference corpus supports or refutes.
 
 A passage is split into sentences, each a claim; the most similar sentences of a reference corpus
-are its evidence; a model of inference judges the pairs. Owns the verdict of a claim and the shares.
-In: passages, a `FactReference`, an `NLI`. Out: verdicts, one row a passage, shares with intervals.
+are its evidence; a model of inference judges the pairs. Owns the counts and shares;
+the rule of a verdict is `nli.verdicts`. In: passages, a `FactReference`, an `NLI`. Out: verdicts,
+one row a passage, shares with intervals.
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ from epibias.corpus.sentences import sentences
 from epibias.errors import InputError
 from epibias.metrics.intervals import Interval, ratio_interval
 from epibias.nli import CONTRADICTION, ENTAILMENT, NLI
+from epibias.nli.verdicts import NOT_ENOUGH_INFO, REFUTES, SUPPORTS, VERDICTS, verdict_of
 
-SUPPORTS, REFUTES, NOT_ENOUGH_INFO = "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"
-VERDICTS = (SUPPORTS, REFUTES, NOT_ENOUGH_INFO)
 PAIRS_AT_ONCE = 256
 
 
@@ -108,31 +108,6 @@ class FactTable:
         if with_claims:
             found["claims"] = [asdict(one) for one in self.claims]
         return found
-
-
-def verdict_of(entailment: float, contradiction: float, threshold: float = 0.5) -> str:
-    """Verdict of a claim from the largest probabilities over its evidence.
-
-    Parameters
-    ----------
-    entailment, contradiction : float
-        In [0, 1].
-    threshold : float
-        The larger of the two must reach it.
-
-    Returns
-    -------
-    {"SUPPORTS", "REFUTES", "NOT ENOUGH INFO"}
-        Equal probabilities decide nothing.
-
-    Examples
-    --------
-    >>> verdict_of(0.9, 0.2), verdict_of(0.3, 0.6), verdict_of(0.4, 0.4), verdict_of(0.7, 0.7)
-    ('SUPPORTS', 'REFUTES', 'NOT ENOUGH INFO', 'NOT ENOUGH INFO')
-    """
-    if max(entailment, contradiction) < threshold or entailment == contradiction:
-        return NOT_ENOUGH_INFO
-    return SUPPORTS if entailment > contradiction else REFUTES
 
 
 def check_facts(

@@ -13,10 +13,11 @@ import numpy as np
 from epibias import _validate
 from epibias._validate import Int64Array
 from epibias.corpus.sentences import sentences
-from epibias.defenses.facts import REFUTES, SUPPORTS, FactReference
+from epibias.defenses.facts import FactReference
 from epibias.defenses.selecting import passage_texts, select_what_is_left, short_name
 from epibias.errors import InputError
 from epibias.nli import NLI
+from epibias.nli.verdicts import REFUTES, SUPPORTS
 from epibias.pool import CandidatePool
 from epibias.selection import Selection
 

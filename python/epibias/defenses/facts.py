@@ -19,9 +19,8 @@ from epibias.corpus.sentences import sentences
 from epibias.encoder import Encoder, encode_in_batches
 from epibias.errors import InputError
 from epibias.nli import CONTRADICTION, ENTAILMENT, NLI
+from epibias.nli.verdicts import NOT_ENOUGH_INFO, verdict_of
 from epibias.retrieval import CosineIndex
-
-SUPPORTS, REFUTES, NOT_ENOUGH_INFO = "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +133,8 @@ class FactReference:
         alone = Counter(next(iter(ids)) for ids in self.passages if len(ids) == 1)
         most = max((alone[one] for one in hashes if one is not None), default=0)
         k = min(n_evidence + most, len(self.sentences))
-        rows = encode_in_batches(self.encoder, claims, "queries")
+        # A claim is compared with sentences, not asked: it is encoded as they are.
+        rows = encode_in_batches(self.encoder, claims, "passages")
         found = self.index.search(rows, k).indices.tolist()
         return [
             [self.sentences[row] for row in part if self.passages[row] != {own_hash}][:n_evidence]
@@ -152,9 +152,8 @@ class FactReference:
     ) -> list[str]:
         """Judge claims by their evidence.
 
-        A claim is supported when the largest probability that some evidence entails it reaches
-        `threshold` and is at least the largest that some evidence contradicts it; refuted when
-        the latter reaches `threshold` and is the larger. Without evidence nothing is known.
+        By `nli.verdicts.verdict_of`, from the largest probabilities that some evidence entails it
+        and that some contradicts it. Without evidence nothing is known.
 
         Parameters
         ----------
@@ -195,10 +194,7 @@ class FactReference:
             part = rows[start : start + len(facts), [ENTAILMENT, CONTRADICTION]]
             start += len(facts)
             supported, refuted = part.max(axis=0, initial=0.0).tolist()
-            verdict = NOT_ENOUGH_INFO
-            if facts and max(supported, refuted) >= threshold:
-                verdict = SUPPORTS if supported >= refuted else REFUTES
-            verdicts.append(verdict)
+            verdicts.append(verdict_of(supported, refuted, threshold) if facts else NOT_ENOUGH_INFO)
         return verdicts
 
 
