@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 
@@ -174,6 +175,13 @@ def test_a_run_says_what_fails(document):
     assert words["3, eq. 15: the bound on FDR"] == "fails"
     assert words["3, eq. 16: the bound on FOR"] == "fails"
     assert words["3: one of the two bounds holds (ours)"] == "holds"
+    shrinks = "2, eq. 13 and 14: FDR and FOR shrink as n^(−2/5)"
+    assert words[shrinks] == "fails"
+    gone = copy.deepcopy(document)
+    for run in gone["theorem_2"]["runs"]:
+        for name in ("fdr", "omission"):
+            run["sizes"][-1][name] = dict.fromkeys(run["sizes"][-1][name], 1e-6)
+    assert {one: verdict for one, verdict, _ in verdicts(gone)}[shrinks] == "not decided"
     page = theory_page(document)
     assert len(page.more_charts) == 3
     for _, chart, _ in page.more_charts:
