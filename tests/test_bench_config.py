@@ -7,6 +7,7 @@ import pytest
 from bench_fakes import ANSWERS, SMALL, FakeLoaders, write_config
 from epibias.defenses import BiasDef
 from epibias.errors import InputError
+from epibias.experiment import bench_inputs
 from epibias.experiment.bench_inputs import attacks_of, check_extras, load_set
 from epibias.experiment.config import read_config
 from epibias.experiment.config_types import DefenseChoice
@@ -138,6 +139,23 @@ def test_a_dry_run_counts_and_runs_nothing(tmp_path):
     assert loaders.made == []
     assert any("cache is not there" in problem for problem in found.problems)
     assert not found.ready
+
+
+def test_a_dry_run_writes_no_adversarial_text(tmp_path, monkeypatch):
+    text = SMALL.replace('"decoys"', '"poisonedrag"') + '[[attack]]\nkind = "verbatim"\n'
+    config = read_config(write_config(tmp_path, text))
+    owned = load_set(config, config.datasets[0], FakeLoaders(), i_own_this_index=True)
+    written = {key: len(found) for key, found in owned.injected(config, owned.chosen).items()}
+    assert owned.n_injectable(config, owned.chosen) == written
+
+    def refuse(*_, **__):
+        raise AssertionError("a dry run writes nothing")
+
+    for name in ("verbatim", "poisonedrag"):
+        monkeypatch.setattr(bench_inputs, name, refuse)
+    [arm] = dry_run(config, tmp_path / "run", loaders=FakeLoaders()).arms
+    # Both sides of the hand-written ones and of their copies with the question; the question.
+    assert arm.texts == 3 + 3 * 8 + 288 + 3 * (2 * 10 + 2 * 10 + 5)
 
 
 def test_the_paper_can_be_counted_where_its_data_are_not(tmp_path, monkeypatch):

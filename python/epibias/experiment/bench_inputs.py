@@ -142,13 +142,31 @@ class LoadedSet:
                     found[question.id, source, polarity] = passages
         return found
 
+    def n_injectable(self, config: Config, part: Sequence[Question]) -> dict[tuple[str, ...], int]:
+        """Count what `injected` would give, by its keys; a dry run writes no adversarial text."""
+        found: dict[tuple[str, ...], int] = {}
+        for question in part:
+            for attack in config.attacks:
+                for polarity in polarities_of(attack, config):
+                    source = OWN_PASSAGES if attack.kind == "decoys" else attack.name
+                    found[question.id, source, polarity] = (
+                        max(config.injections)
+                        if attack.kind == "verbatim"
+                        else len(self._given(attack, question, polarity))
+                    )
+        return found
+
+    def _given(self, attack: AttackChoice, question: Question, polarity: str) -> Sequence[Passage]:
+        """Texts that an attack starts from; what an injected file, or set, has is taken as is."""
+        if attack.kind == "file":
+            return self.files[attack.name].of(question.id, polarity, attack.attack)
+        return question.adversarial.get(polarity, ())
+
     def _of(
         self, attack: AttackChoice, question: Question, polarity: str, most: int
     ) -> Sequence[Passage]:
-        own = question.adversarial.get(polarity, ())
-        if attack.kind == "file":
-            return self.files[attack.name].of(question.id, polarity, attack.attack)
-        if attack.kind in ("injection", "decoys"):
+        own = self._given(attack, question, polarity)
+        if attack.kind in ("file", "injection", "decoys"):
             return own
         sure = self.i_own_this_index
         if attack.kind == "verbatim":

@@ -179,8 +179,7 @@ def _load(
     checked: list[str],
 ) -> bench_inputs.LoadedSet | None:
     try:
-        # Only counted: what an attack would write goes nowhere.
-        found = bench_inputs.load_set(config, choice, loaders, i_own_this_index=True)
+        found = bench_inputs.load_set(config, choice, loaders)
     except InputError as error:
         counted = ""
         if choice.expected_questions is not None:
@@ -200,9 +199,9 @@ def _load(
     counts = f"{len(found.chosen)} questions, {len(found.questions.corpus)} passages"
     checked.append(f"data set {choice.name!r}: {counts}, {found.questions.licence}")
     for attack in config.attacks:
-        part = found.injected(replace(config, attacks=(attack,)), found.chosen)
+        part = found.n_injectable(replace(config, attacks=(attack,)), found.chosen)
         needed = 1 if attack.kind == "decoys" else max(config.injections, default=0)
-        fewer = sum(len(passages) < needed for passages in part.values())
+        fewer = sum(n_passages < needed for n_passages in part.values())
         if fewer:
             checked.append(
                 f"attack {attack.name!r} on {choice.name!r}: {fewer} of {len(part)} questions × "
@@ -224,9 +223,9 @@ def _count_arm(
         n_questions = min(n_questions, choice.n_questions)
     if loaded is not None:
         n_questions, n_passages = len(loaded.chosen), len(loaded.questions.corpus)
-        injected = loaded.injected(config, loaded.chosen)
+        n_injected = sum(loaded.n_injectable(config, loaded.chosen).values())
         n_anchors = sum(len(one.anchors) for one in loaded.chosen)
-        both = n_passages + sum(map(len, injected.values()))
+        both = n_passages + n_injected
         n_texts = n_questions + n_anchors + both * (1 if encoder.score is None else 2)
     elif n_questions is not None and n_passages is not None:
         sources = {one.name for one in config.attacks if one.kind != "decoys"}
