@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -211,6 +212,14 @@ def test_a_cross_encoder_has_the_numbers_of_the_model_itself(folder):
     assert isinstance(nli, NLI)
     assert nli.probabilities([], []).shape == (0, 3)
     json.dumps(nli.identity, allow_nan=False)
+
+
+def test_the_identity_of_a_cross_encoder_is_not_that_of_its_place(folder, tmp_path):
+    copied = shutil.copytree(folder, tmp_path / "elsewhere" / folder.name)
+    identity = CrossEncoderNLI(folder, device="cpu").identity
+    assert identity == CrossEncoderNLI(copied, device="cpu").identity
+    assert str(folder.parent) not in json.dumps(identity)
+    assert identity["max_length"] == 16
 
 
 def test_a_cross_encoder_tells_what_is_too_long(folder):

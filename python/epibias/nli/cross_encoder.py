@@ -84,17 +84,19 @@ class CrossEncoderNLI:
         commit = getattr(config, "_commit_hash", None)
         self._identity: dict[str, object] = {
             "kind": "cross_encoder",
-            "model": self._name,
+            # A folder is known by its last part: the identity must not hang on where it lies.
+            "model": Path(self._name).resolve().name if Path(self._name).is_dir() else self._name,
             "revision": revision or commit,
             "weights": _fingerprint(self._model),
             "meaning": self._calibration.parameters(),
+            "max_length": int(self._model.max_seq_length or 0) or None,
             "sentence_transformers": str(library.__version__),
         }
         self.n_truncated = 0
 
     @property
     def identity(self) -> dict[str, object]:
-        """Name, revision, hash of the weights, meaning of the logits, the library's version."""
+        """Name, revision, hash of the weights, meaning, longest pair, the library's version."""
         return dict(self._identity)
 
     def __repr__(self) -> str:
