@@ -329,6 +329,16 @@ def test_wrong_use_is_one_line_and_exit_code_2(capsys, tmp_path, monkeypatch, ar
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("fake")
+def test_a_torn_file_of_replies_is_told_in_one_line(capsys, tmp_path):
+    (tmp_path / "r.jsonl").write_text('{"layout": 1')
+    options = ["--replies", tmp_path / "r.jsonl", "--offline"]
+    code, said = make(capsys, "ebi", tmp_path / "e.jsonl", *options)
+    assert code == 2  # replies of no generator
+    assert "epibias: warning: r.jsonl, line 1 is incomplete" in said.err
+    assert said.err.count("\n") == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

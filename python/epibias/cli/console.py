@@ -23,7 +23,7 @@ from rich.progress import Progress
 from epibias import _files
 from epibias.cli.streams import open_stdout, say, told, write_stdout
 from epibias.encoder.progress import rich_bar
-from epibias.errors import InputError, TruncationWarning, ValidityWarning
+from epibias.errors import InputError, TornRecordWarning, TruncationWarning, ValidityWarning
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -34,6 +34,8 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 WIDTH = 130
+# Those of the library; each is shown as one line.
+TOLD = (ValidityWarning, TruncationWarning, TornRecordWarning)
 
 
 def guarded(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -137,12 +139,12 @@ def json_text(value: object) -> str:
 def _plain_warnings() -> Iterator[None]:
     """Show the library's warnings as one line each, without file and line."""
     with warnings.catch_warnings():
-        for category in (ValidityWarning, TruncationWarning):
+        for category in TOLD:
             warnings.simplefilter("always", category)
         usual = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *rest: object) -> None:
-            if issubclass(category, ValidityWarning | TruncationWarning):
+            if issubclass(category, TOLD):
                 say(f"epibias: warning: {message}")
             else:
                 usual(message, category, *rest)  # type: ignore[arg-type]
