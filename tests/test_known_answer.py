@@ -58,6 +58,23 @@ def test_failures_judge_nothing_and_are_counted():
     assert chosen.diagnostics["n_failed"].tolist() == [2]
 
 
+def test_thoughts_are_no_answer():
+    word = KnownAnswerDetection(FixedGenerator("x")).code_word
+
+    def reasoning(prompt, repeat):
+        if "Cats" in prompt.user:
+            return f"<think>I am to say {word}.</think>\nPurring is pleasant."
+        if "Rail" in prompt.user:
+            return f"<think>Why?</think>\n\n{word}"
+        if "Rent" in prompt.user:
+            return Failure("truncated", "too long", attempts=1, text="<think>So they want")
+        return "<think>This has no end"
+
+    chosen = KnownAnswerDetection(FixedGenerator(reasoning), 5).select(pool_of(TEXTS))
+    assert chosen.dropped[0].tolist() == [0]
+    assert chosen.diagnostics["n_failed"].tolist() == [2]
+
+
 def test_the_prompt_has_the_word_and_the_passage_and_is_a_template():
     seen = []
 

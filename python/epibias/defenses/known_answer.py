@@ -15,7 +15,7 @@ from epibias import _validate
 from epibias._validate import Int64Array
 from epibias.defenses.selecting import passage_texts, select_what_is_left, short_name
 from epibias.errors import InputError
-from epibias.generators import Failure, Generator
+from epibias.generators import Generator, without_reasoning
 from epibias.generators.prompts import render
 from epibias.pool import CandidatePool
 from epibias.selection import Selection
@@ -130,17 +130,15 @@ class KnownAnswerDetection:
         word = self.code_word
         prompts = [render("known_answer", code=word, passage=text) for text in unique]
         results = self.generator.generate(prompts, temperature=0.0, max_tokens=self.max_tokens)
-        said = {text: result.text for text, result in zip(unique, results, strict=True)}
-        # A truncated answer comes as a failure with the text so far; other failures have none.
-        suspicious = {
-            text
-            for text, reply in said.items()
-            if reply is not None and word not in reply.casefold()
-        }
-        failed = {
-            text
+        # A truncated answer comes as a failure with the text so far; other failures have none, and
+        # neither has a model that was still thinking: what it thought is no answer.
+        said = {
+            text: without_reasoning(result.text or "")
             for text, result in zip(unique, results, strict=True)
-            if isinstance(result, Failure) and result.text is None
+        }
+        failed = {text for text, reply in said.items() if not reply}
+        suspicious = {
+            text for text, reply in said.items() if reply and word not in reply.casefold()
         }
         dropped: list[Int64Array] = []
         n_failed = np.zeros(pool.n_queries, np.int64)

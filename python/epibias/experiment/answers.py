@@ -26,7 +26,7 @@ from epibias.experiment.measure import text_of
 from epibias.experiment.plan import Plan
 from epibias.experiment.raw import Row, Table
 from epibias.generators.base import Failure, Generator, Prompt, Reply
-from epibias.generators.parsers import parse_likert
+from epibias.generators.parsers import parse_likert, without_reasoning
 from epibias.generators.prompts import render
 
 ANSWERS = Table(
@@ -190,7 +190,12 @@ def _record(
         "repeat": repeat,
     }
     if isinstance(result, Reply):
-        record |= {"status": "ok", "text": result.text, "finish_reason": result.finish_reason}
+        # Thoughts weigh both sides; what is scored and judged is the answer that follows them.
+        answer = without_reasoning(result.text)
+        if not answer:
+            why = "only reasoning came, no answer"
+            return record | {"status": "failed", "reason": "empty", "message": why}
+        record |= {"status": "ok", "text": answer, "finish_reason": result.finish_reason}
         tokens = {"prompt_tokens": result.prompt_tokens}
         return record | tokens | {"completion_tokens": result.completion_tokens}
     return record | {"status": "failed", "reason": result.reason, "message": result.message}
