@@ -57,7 +57,8 @@ class OpenAICompatibleGenerator:
     requests_per_minute : float, optional
         Rate limit over all prompts, attempts included; evenly spaced.
     concurrency : int
-        Most requests at a time.
+        Most requests at a time of one call of `generate`; those of calls from several threads add
+        up.
     longest_body : int
         Bytes of a response, decompressed, beyond which it is a failure.
     limit_field : {"max_tokens", "max_completion_tokens"}
