@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from epibias._files import sha256_of
 from epibias.cli import main
 from epibias.data_sets import load_questions
-from epibias.data_sets.checksums import sha256_of
 
 DATA = Path(__file__).parent / "fixtures" / "data"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from epibias._files import sha256_of
 from epibias.corpus import Corpus, Passage
 from epibias.data_sets import Question, QuestionSet, labelled_anchors, load_questions
-from epibias.data_sets.checksums import sha256_of
 from epibias.data_sets.perspectrum import mean_vote, perspectrum_questions
 from epibias.data_sets.procon import procon_questions
 from epibias.data_sets.reddit_dialogues import reddit_dialogues

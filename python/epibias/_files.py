@@ -5,13 +5,14 @@ folder. Files get mode 0600 and new folders 0700, because most of what is writte
 embeddings. A process that is killed leaves at most a temporary file, never half a result.
 
 What the user put there stays what it is: a link still points to the file, which is replaced; a
-FIFO or a device is written to.
+FIFO or a device is written to. The hash that tells one file from another is given here, too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -183,6 +184,32 @@ def make_folder(path: Path | str) -> Path:
             if not folder.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     return path
+
+
+def sha256_of(path: Path | str) -> str:
+    r"""Give the SHA-256 of a file, in hexadecimal, read block by block.
+
+    Raises
+    ------
+    InputError
+        A file that cannot be read.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "a.txt").write_bytes(b"abc")
+    ...     sha256_of(Path(folder, "a.txt"))[:16]
+    'ba7816bf8f01cfea'
+    """
+    digest = hashlib.sha256()
+    try:
+        with Path(path).open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        expected, found = "a file that can be read", error.strerror or str(error)
+        raise InputError("path", expected, found, str(path)) from error
+    return digest.hexdigest()
 
 
 def sync_folder(path: Path | str) -> None:

@@ -14,12 +14,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from epibias import _files, _validate
+from epibias import _validate
 from epibias._plain import described
 from epibias.attacks.adversarial_set import POLARITIES, AdversarialPassage, AdversarialSet
 from epibias.corpus import Corpus
 from epibias.corpus.columns import Columns, check_id
-from epibias.corpus.readers import PASSAGE_ID_FIELDS, json_lines, passage_row
+from epibias.corpus.readers import (
+    PASSAGE_ID_FIELDS,
+    json_lines,
+    passage_row,
+    write_json_lines,
+)
 from epibias.errors import InputError
 
 FORMAT = "epibias adversarial set 1"
@@ -32,17 +37,19 @@ Values = Mapping[str, Mapping[str, str]] | None
 
 def write_set(found: AdversarialSet, path: Path | str) -> None:
     """Write a set as `AdversarialSet.write` says."""
-    about = {"format": FORMAT, "n_passages": len(found), "rejections": dict(found.rejections)}
-    with _files.replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
-        file.write(json.dumps(about, ensure_ascii=False) + "\n")
-        for one in found.passages:
-            row = passage_row(one.passage)
-            for name in (*LABELS, "provenance"):
-                if name in row:
-                    found_name = f"{name!r} among the fields of passage {one.passage.id!r}"
-                    raise InputError("extra", "other names than the labels'", found_name)
-                row[name] = getattr(one, name)
-            file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+    write_json_lines(_rows(found), path)
+
+
+def _rows(found: AdversarialSet) -> Iterator[dict[str, object]]:
+    yield {"format": FORMAT, "n_passages": len(found), "rejections": dict(found.rejections)}
+    for one in found.passages:
+        row = passage_row(one.passage)
+        for name in (*LABELS, "provenance"):
+            if name in row:
+                found_name = f"{name!r} among the fields of passage {one.passage.id!r}"
+                raise InputError("extra", "other names than the labels'", found_name)
+            row[name] = getattr(one, name)
+        yield row
 
 
 def read_set(

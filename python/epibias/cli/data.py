@@ -89,8 +89,8 @@ def convert(
     as_json: bool = JSON,
 ) -> None:
     """Write a set as one file of JSON lines, which every command reads; whole or not at all."""
+    from epibias._files import sha256_of
     from epibias.data_sets import write_questions
-    from epibias.data_sets.checksums import sha256_of
 
     if out == Path():
         raise InputError("--out", "a file", "none")

@@ -178,7 +178,7 @@ def read_qrels(
 
 def write_corpus_jsonl(corpus: Corpus, path: Path | str) -> None:
     """Write JSON lines that `read_corpus_jsonl` reads back to an equal corpus."""
-    _write_jsonl((passage_row(passage) for passage in corpus), path)
+    write_json_lines((passage_row(passage) for passage in corpus), path)
 
 
 def write_queries_jsonl(queries: Queries, path: Path | str) -> None:
@@ -188,7 +188,7 @@ def write_queries_jsonl(queries: Queries, path: Path | str) -> None:
         {"_id": query_id, "text": columns.texts[row], **columns.present(row)}
         for row, query_id in enumerate(columns.ids)
     )
-    _write_jsonl(rows, path)
+    write_json_lines(rows, path)
 
 
 def write_qrels(qrels: Qrels, path: Path | str) -> None:
@@ -314,7 +314,8 @@ def _refuse_constant(name: str) -> None:
 JSON_DECODER = json.JSONDecoder(object_pairs_hook=_object_of_pairs, parse_constant=_refuse_constant)
 
 
-def _write_jsonl(rows: Iterable[Mapping[str, object]], path: Path | str) -> None:
+def write_json_lines(rows: Iterable[Mapping[str, object]], path: Path | str) -> None:
+    """Write objects, one a line, that `json_lines` reads: whole or not at all, mode 0600."""
     with _files.replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")

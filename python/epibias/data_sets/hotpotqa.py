@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from epibias._files import sha256_of
 from epibias._plain import described
 from epibias.corpus import Corpus, Passage
-from epibias.data_sets.checksums import sha256_of
 from epibias.data_sets.hub import hub_rows
 from epibias.data_sets.question_set import Question, QuestionSet
 from epibias.data_sets.rows import entries, take, take_list, take_text

@@ -15,17 +15,16 @@ its anchors and adversarial passages.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from epibias import _files, _validate
+from epibias import _validate
+from epibias._files import sha256_of
 from epibias._plain import described
 from epibias.corpus import METADATA_FIELDS, Corpus, Passage
-from epibias.corpus.readers import json_lines, passage_row
-from epibias.data_sets.checksums import sha256_of
+from epibias.corpus.readers import json_lines, passage_row, write_json_lines
 from epibias.data_sets.question_set import LARGEST_STANCE, POLARITIES, Question, QuestionSet
 from epibias.data_sets.rows import take, take_list, take_text
 from epibias.errors import InputError
@@ -56,9 +55,7 @@ def write_questions(questions: QuestionSet, path: Path | str) -> None:
     ...     load_questions(Path(folder, "debates.jsonl"))
     QuestionSet('debates', 16 questions, 288 passages, Apache-2.0)
     """
-    with _files.replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
-        for row in _rows(questions):
-            file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+    write_json_lines(_rows(questions), path)
 
 
 def read_questions(path: Path | str) -> QuestionSet:

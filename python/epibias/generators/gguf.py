@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 import os
 import secrets
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from epibias import _validate
+from epibias._files import sha256_of
 from epibias.errors import InputError
 from epibias.generators.base import Failure, Prompt, Reply, Sampling, check_prompts
 from epibias.generators.exchange import body_of, judge_answer
@@ -93,14 +93,10 @@ class GGUFGenerator:
     @functools.cached_property
     def identity(self) -> dict[str, object]:
         """Name, hash of the file, length of the context, release of xllamacpp."""
-        digest = hashlib.sha256()
-        with self._path.open("rb") as file:
-            while block := file.read(2**20):
-                digest.update(block)
         return {
             "kind": "gguf",
             "model": self._name,
-            "sha256": digest.hexdigest(),
+            "sha256": sha256_of(self._path),
             "context": self._context,
             "reuse_context": self._reuse_context,
             "parallel": self.concurrency,

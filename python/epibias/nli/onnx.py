@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from epibias import _validate
+from epibias._files import sha256_of
 from epibias._validate import Float32Array, Int64Array
 from epibias.errors import InputError, TruncationWarning
 from epibias.nli.base import check_pairs, check_probabilities
@@ -187,7 +188,7 @@ class OnnxNLI:
     def _describe(self, version: str) -> dict[str, object]:
         digest = hashlib.sha256()
         for path in (self._model_path, self._tokenizer_path):
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+            digest.update(bytes.fromhex(sha256_of(path)))
         return {
             "kind": "onnx",
             "model": self._model_path.name,
