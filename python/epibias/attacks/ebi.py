@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from epibias import _validate
+from epibias._plain import finite_or_none
 from epibias._validate import Float32Array
 from epibias.attacks.adversarial_set import AdversarialPassage, AdversarialSet
 from epibias.attacks.anchor_writing import write_anchors
@@ -30,13 +31,13 @@ from epibias.attacks.embedding import (
 from epibias.attacks.ownership import confirm
 from epibias.corpus import Passage
 from epibias.corpus.columns import check_id
+from epibias.data_sets.question_set import POLARITIES
 from epibias.encoder import Encoder
 from epibias.errors import InputError
 from epibias.generators import Failure, Generator, parse_passages, render
 from epibias.polarization import PolarizationAxis
 
 ATTACK = "ebi"
-SIDES = ("positive", "negative")
 
 
 def ebi(
@@ -133,10 +134,10 @@ def ebi(
     maker = _Maker(question_id, question, generator, encoder, settings, written, axis, rejections)
     made: list[AdversarialPassage] = []
     references: dict[str, Passage] = {}
-    for side, row in zip(SIDES, (int(np.argmax(scores)), int(np.argmin(scores))), strict=True):
+    for side, row in zip(POLARITIES, (int(np.argmax(scores)), int(np.argmin(scores))), strict=True):
         references[side] = pool[row]
         made += maker.passages(side, pool[row], rows[row], float(scores[row]), advance)
-    missing = {side: settings.n - sum(one.polarity == side for one in made) for side in SIDES}
+    missing = {side: settings.n - sum(one.polarity == side for one in made) for side in POLARITIES}
     return EBIOutcome(AdversarialSet(tuple(made), rejections), written, axis, references, missing)
 
 
@@ -169,8 +170,8 @@ class _Maker:
                 "oriented_by": "rule" if anchors.stances is None else "stances",
                 "n_anchors": int(axis.n_anchors),
                 "explained_variance_ratio": float(axis.explained_variance_ratio),
-                "relative_gap": _number(axis.relative_gap),
-                "validity": _number(axis.validity),
+                "relative_gap": finite_or_none(axis.relative_gap),
+                "validity": finite_or_none(axis.validity),
             },
         }
 
@@ -291,10 +292,6 @@ def _anchors(
     if stances is not None:
         raise InputError("stances", "anchors beside them", "none")
     return write_anchors(question, generator, settings, rejections)
-
-
-def _number(value: Any) -> float | None:  # noqa: ANN401  a field of a one-topic axis
-    return None if value is None or not np.isfinite(value) else float(value)
 
 
 def joined_outcomes(outcomes: Mapping[str, EBIOutcome]) -> AdversarialSet:

@@ -9,9 +9,8 @@ from epibias import _validate
 from epibias.attacks.adversarial_set import AdversarialSet
 from epibias.corpus import Passage
 from epibias.errors import InputError
+from epibias.generators.prompts import DEFAULT_STANCES
 from epibias.polarization import METHODS, PolarizationAxis
-
-STANCES = (-3, -2, -2, -1, 1, 2, 2, 3)  # the paper's J = 8
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class EBISettings:
 
     n: int = 10
     tolerance: float = 0.1
-    stances: tuple[int, ...] = STANCES
+    stances: tuple[int, ...] = DEFAULT_STANCES  # the paper's J = 8
     method: str = "pca"
     penalty: float = 1.0
     max_requests: int = 8

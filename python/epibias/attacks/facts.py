@@ -17,7 +17,6 @@ import numpy as np
 from epibias import _validate
 from epibias._plain import described
 from epibias.attacks.fact_reference import Evidence, FactReference
-from epibias.attacks.properties import plain_interval
 from epibias.corpus import Passage
 from epibias.corpus.sentences import sentences
 from epibias.errors import InputError
@@ -101,8 +100,8 @@ class FactTable:
         found: dict[str, Any] = {
             "n_claims": len(self.claims),
             "counts": {name: sum(one.verdict == name for one in self.claims) for name in VERDICTS},
-            "not_enough_info": plain_interval(self.not_enough),
-            "support_ratio": plain_interval(self.support),
+            "not_enough_info": self.not_enough.plain(),
+            "support_ratio": self.support.plain(),
             "passages": [asdict(one) for one in self.passages],
         }
         if with_claims:

@@ -106,7 +106,7 @@ class PropertyTable:
                     "polarity": row.polarity,
                     "n_passages": row.n_passages,
                     "n_questions": row.n_questions,
-                    "shares": {name: plain_interval(one) for name, one in row.shares.items()},
+                    "shares": {name: one.plain() for name, one in row.shares.items()},
                 }
                 for row in self.rows
             ],
@@ -307,13 +307,6 @@ def n_texts(adversarial: AdversarialSet, questions: QuestionSet, *, k: int, two:
     n_asked, n_made = len(adversarial.question_ids), len(adversarial)
     n_more = n_made + k * n_asked if two else 0
     return len(questions.corpus) + n_asked + n_made + n_more
-
-
-def plain_interval(one: Interval) -> dict[str, float | int | None]:
-    """Give an interval as plain values; None for an end that there is not."""
-    ends = {"mean": one.mean, "low": one.low, "high": one.high}
-    plain = {name: float(end) if np.isfinite(end) else None for name, end in ends.items()}
-    return {**plain, "n": one.n}
 
 
 def _warn_of_rule(fitted: Sequence[Question], adversarial: AdversarialSet) -> None:

@@ -9,8 +9,14 @@ import typer
 from epibias.cli import attack_options as shared
 from epibias.cli import nli_options as judges
 from epibias.cli import options
-from epibias.cli.console import check_output, guarded, json_text, progress_bar, write_output
-from epibias.cli.index_store import show_table
+from epibias.cli.console import (
+    check_output,
+    guarded,
+    json_text,
+    progress_bar,
+    show_table,
+    write_output,
+)
 from epibias.errors import InputError
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from epibias.cli.console import check_output, json_text, write_output
-from epibias.cli.index_store import show_table
+from epibias.cli.console import check_output, json_text, show_table, write_output
 from epibias.cli.streams import say
 from epibias.errors import InputError
 

@@ -12,7 +12,7 @@ import functools
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -78,6 +78,20 @@ def rich_table(table: Table) -> RichTable:
     for row in table.rows:
         found.add_row(*map(Text, row))
     return found
+
+
+def show_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str = ""
+) -> None:
+    """Show a table for people."""
+    from epibias.costs.page import Table
+
+    texts = [["" if cell is None else _text(cell) for cell in row] for row in rows]
+    console().print(rich_table(Table(title, caption, columns, texts)))
+
+
+def _text(cell: object) -> str:
+    return f"{cell:.3f}" if isinstance(cell, float) else str(cell)
 
 
 @contextlib.contextmanager

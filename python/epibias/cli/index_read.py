@@ -8,7 +8,7 @@ from dataclasses import asdict
 import typer
 
 from epibias.cli import options
-from epibias.cli.console import guarded, json_text, write_output
+from epibias.cli.console import guarded, json_text, show_table, write_output
 from epibias.cli.index_store import (
     EVERYTHING,
     JSON,
@@ -17,7 +17,6 @@ from epibias.cli.index_store import (
     VERSION,
     open_store,
     show,
-    show_table,
 )
 
 

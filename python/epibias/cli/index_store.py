@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from epibias.cli.console import console, json_text, rich_table, write_output
+from epibias.cli.console import console, json_text, show_table, write_output
 
 if TYPE_CHECKING:
     from epibias._validate import Float32Array
@@ -70,16 +70,6 @@ def show(value: Any, lines: Iterable[str], *, as_json: bool) -> None:  # noqa: A
         write_output("-", "".join(f"{line}\n" for line in lines))
 
 
-def show_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str = ""
-) -> None:
-    """Show a table for people."""
-    from epibias.costs.page import Table
-
-    texts = [["" if cell is None else _text(cell) for cell in row] for row in rows]
-    console().print(rich_table(Table(title, caption, columns, texts)))
-
-
 def show_report(report: GateReport, *, with_review: bool) -> None:
     """Show what the gate found."""
     shown = [(one.kind, one.query, one.topic, one.text) for one in report.findings]
@@ -112,7 +102,3 @@ def show_report(report: GateReport, *, with_review: bool) -> None:
         show_table("To review", names, entries)
     for note in report.notes:
         console().print(f"note: {note}", markup=False)
-
-
-def _text(cell: object) -> str:
-    return f"{cell:.3f}" if isinstance(cell, float) else str(cell)

@@ -3,7 +3,7 @@
 A query gives one value, so the bootstrap resamples queries. NaN marks a query that failed or for
 which the measure is not defined: it is counted and listed, never averaged away in silence.
 
-The only bootstrap of the package. Resample r draws row numbers of the queries with a value from
+The bootstrap of means and ratios. Resample r draws row numbers of the queries with a value from
 PCG64(seed), in the order in which the queries were given: the same queries in the same order give
 the same interval, in any run and whatever else is computed beside it. Another order of the queries
 is another draw, so give them in one fixed order, not in that in which they were finished.
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from epibias import _validate
+from epibias._plain import finite_or_none
 from epibias._validate import Float64Array, Int64Array
 from epibias.errors import InputError
 
@@ -57,6 +58,17 @@ class Interval:
     def n_failed(self) -> int:
         """Queries without a value."""
         return len(self.failed)
+
+    def plain(self) -> dict[str, float | int | None]:
+        """Give mean, ends and n as plain values for JSON; None for what there is not.
+
+        Examples
+        --------
+        >>> bootstrap_interval([0.5]).plain()
+        {'mean': 0.5, 'low': None, 'high': None, 'n': 1}
+        """
+        ends = {"mean": self.mean, "low": self.low, "high": self.high}
+        return {**{name: finite_or_none(end) for name, end in ends.items()}, "n": self.n}
 
 
 @dataclass(frozen=True, eq=False)
