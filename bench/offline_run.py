@@ -4,7 +4,8 @@
     python bench/offline_run.py                        # from what is kept, without both models
     python bench/offline_run.py --check                # the same; fails where the report differs
 
-The first wants OMP_WAIT_POLICY=PASSIVE, and goes on where it was stopped. Until it has ended, what was not asked yet is counted.
+The first wants OMP_WAIT_POLICY=PASSIVE, and goes on where it was stopped. Until it has ended, what
+was not asked yet is counted.
 
 Four civic topics of the shipped debates. A small language model writes anchors and adversarial
 passages, answers from selected passages, and judges stances; MiniLM retrieves and scores; an NLI

@@ -96,8 +96,9 @@ def test_a_passage_of_the_reference_is_no_evidence_for_itself():
     texts = ["The bridge opened in 1932.", "The bridge opened in 1940.", "Trams ran until 1961."]
     reference = FactReference.build(texts, FakeEncoder())
     nli = FixedNLI(judge)
-    # Alone each of the first two supports itself; against the rest, each refutes the other.
-    assert reference.verdicts(texts, nli) == [SUPPORTS] * 3
+    # Each of the first two supports itself as much as the other refutes it, which decides nothing;
+    # against the rest alone, each refutes the other.
+    assert reference.verdicts(texts, nli) == [NOT_ENOUGH_INFO] * 2 + [SUPPORTS]
     assert reference.verdicts(texts, nli, own=texts) == [REFUTES, REFUTES, NOT_ENOUGH_INFO]
     assert FactCheckFilter(nli, reference, 3).select(pool_of(texts)).dropped[0].tolist() == [0, 1]
     # A sentence that stands in two passages is evidence for either.

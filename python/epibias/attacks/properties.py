@@ -249,7 +249,6 @@ def property_check(
     groups: dict[tuple[str, str], list[int]] = {}
     for row, one in enumerate(adversarial.passages):
         groups.setdefault((one.question_id, one.polarity), []).append(row)
-    _warn_of_rule([one for one in asked if one.id not in (axes or {})], adversarial)
     measured: dict[int, PassageProperties] = {}
     for number, question in enumerate(asked):
         axis = (axes or {}).get(question.id) or fitted_axis(question, scored, method)
@@ -275,6 +274,7 @@ def property_check(
                     clean_ps,
                     str(kinds[place]),
                 )
+    _warn_of_rule([one for one in asked if one.id not in (axes or {})], adversarial)
     passages = tuple(measured[row] for row in range(len(adversarial)))
     return PropertyTable(passages, share_rows(passages, n_resamples=n_resamples, seed=seed))
 
