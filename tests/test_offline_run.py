@@ -49,6 +49,7 @@ def test_every_topic_went_from_anchors_to_answers(report):
         assert {anchor["stance"] > 0 for anchor in told["anchors"]} == {True, False}
         assert len(told["selections"]) == len(told["answers"]) == 9
         assert set(told["missing"]) == {"positive", "negative"}
+    assert not [what for what in report["failures"] if "not asked" in what]
 
 
 def test_every_reply_comes_back_to_the_byte():
