@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -69,8 +69,8 @@ class Injectable:
     """
 
     passages: Sequence[Passage]
-    embeddings: Float32Array
-    ps_embeddings: Float32Array
+    embeddings: Float32Array = field(repr=False)
+    ps_embeddings: Float32Array = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
