@@ -12,7 +12,7 @@ from epibias.attacks.ebi import ebi
 from epibias.attacks.ebi_parts import EBISettings
 from epibias.cli import attack_options, generator_options, main, nli_options
 from epibias.data_sets import load_questions
-from epibias.errors import InputError
+from epibias.errors import InputError, ValidityWarning
 from epibias.generators import CachedGenerator, FixedGenerator
 from epibias.nli import CachedNLI, FixedNLI
 from fake_encoder import FakeEncoder
@@ -133,10 +133,12 @@ def test_a_run_repeats_offline_what_another_was_told(capsys, tmp_path):
     replies = tmp_path / "replies.jsonl"
     settings = EBISettings(n=2, min_words=3, tolerance=2.0, max_requests=3)
     question = load_questions("debates").question(QUESTION)
-    outcome = ebi(
-        QUESTION, question.text, CachedGenerator(FixedGenerator(scripted), replies), FakeEncoder(),
-        settings=settings, i_own_this_index=True,
-    )  # fmt: skip
+    generator = CachedGenerator(FixedGenerator(scripted), replies)
+    with pytest.warns(ValidityWarning, match="does not part the sides"):
+        outcome = ebi(
+            QUESTION, question.text, generator, FakeEncoder(), settings=settings,
+            i_own_this_index=True,
+        )  # fmt: skip
     options = ["--n", 2, "--min-words", 3, "--tolerance", 2, "--max-requests", 3]
     before = replies.read_bytes()
     code, said = make(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -219,6 +222,19 @@ def test_stances_that_are_turned_round_turn_the_sides():
     generator = FixedGenerator("nothing")
     outcome = made(generator, anchors=anchors, stances=[2, 1, -1, -2])
     assert outcome.references["positive"].id == "p-20"
+
+
+@pytest.mark.parametrize(("tolerance", "is_told"), [(0.499, False), (0.5, True)])
+def test_a_tolerance_that_does_not_part_the_sides_is_told(tolerance, is_told):
+    # The references have PS of sin 30° and -sin 30°: one apart.
+    settings = replace(SETTINGS, tolerance=tolerance)
+    generator, _ = scripted(["nothing"] * 2, ["nothing"] * 2)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        made(generator, settings=settings)
+    found = [str(one.message) for one in told if "does not part the sides" in str(one.message)]
+    assert bool(found) == is_told
+    assert all("q1: the references lie 1 apart, so a tolerance of 0.5" in one for one in found)
 
 
 def test_the_same_inputs_give_the_same_set():

@@ -9,7 +9,8 @@ their provenance, and the count of every rejection. For the evaluation of an ind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from epibias.corpus import Passage
 from epibias.corpus.columns import check_id
 from epibias.data_sets.question_set import POLARITIES
 from epibias.encoder import Encoder
-from epibias.errors import InputError
+from epibias.errors import InputError, ValidityWarning
 from epibias.generators import Failure, Generator, parse_passages, render
 from epibias.polarization import PolarizationAxis
 
@@ -96,7 +97,8 @@ def ebi(
     Warns
     -----
     ValidityWarning
-        If the axis of the anchors hardly carries stance.
+        If the axis of the anchors hardly carries stance, or the tolerance is so wide that a passage
+        between the references would pass for either side.
 
     References
     ----------
@@ -131,6 +133,7 @@ def ebi(
     if candidates is not None:
         rows = embedded_passages(encoder, pool, "candidates")
     scores = axis.score(rows)
+    _warn_of_tolerance(question_id, settings.tolerance, float(np.ptp(scores)))
     maker = _Maker(question_id, question, generator, encoder, settings, written, axis, rejections)
     made: list[AdversarialPassage] = []
     references: dict[str, Passage] = {}
@@ -294,6 +297,11 @@ def _anchors(
     return write_anchors(question, generator, settings, rejections)
 
 
-def joined_outcomes(outcomes: Mapping[str, EBIOutcome]) -> AdversarialSet:
-    """Join what was made for many questions: passages in order, rejections added up."""
-    return AdversarialSet.joined(one.adversarial for one in outcomes.values())
+def _warn_of_tolerance(question_id: str, tolerance: float, distance: float) -> None:
+    """Tell where the PS check cannot part the sides: their passages overlap in the middle."""
+    if 2 * tolerance >= distance:
+        message = (
+            f"question {question_id}: the references lie {distance:.3g} apart, so a tolerance of "
+            f"{tolerance:g} does not part the sides"
+        )
+        warnings.warn(message, ValidityWarning, stacklevel=3)
