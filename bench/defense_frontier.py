@@ -26,7 +26,7 @@ from defense_axes import axis_rows, validity_rows
 from defense_cost import cold_signature, cost_rows
 from defense_protocol import BLENDS, CHURN, DRAWS, LAMBDAS, LEVELS, POOLS, K, development, folds
 from defense_run import Setting, results
-from defense_texts import SEED, Case, debates, perspectrum, wikibalance
+from defense_texts import SEED, Case, debates, perspectrum, unrelated, wikibalance
 from epibias import SentenceTransformerEncoder
 from machine import facts
 
@@ -65,21 +65,24 @@ def setting_of(
     family: str, encoder: str, cases: Sequence[Case], rows: dict[str, np.ndarray],
     train: Sequence[Case], others: Sequence[Case],
 ) -> Setting:  # fmt: skip
-    """Axes of a family; pooled ones from the questions of other folds and of other families."""
+    """Axes of a family; pooled ones from unrelated questions of other folds and families."""
     names = [case.name for case in cases]
     groups = groups_of(family, names)
     found = {}
+    left_out: set[str] = set()
     for group in groups:
         own = [case for case in cases if case.name not in group] if family == "debates" else []
-        pooled = methods.pooled_from([*train, *own, *others], rows)
-        found |= {
-            case.name: methods.axes_of(case, rows, pooled) for case in cases if case.name in group
-        }
+        asked = [case for case in cases if case.name in group]
+        labelled = [*train, *own, *others]
+        learnt = unrelated(labelled, asked)
+        left_out |= {case.name for case in labelled} - {case.name for case in learnt}
+        pooled = methods.pooled_from(learnt, rows)
+        found |= {case.name: methods.axes_of(case, rows, pooled) for case in asked}
     reported = {"held out": names}
     if family == "debates":
         half = development(names)
         reported = {"development": half, "held out": [n for n in names if n not in half]}
-    return Setting(family, encoder, cases, rows, groups, reported, found)
+    return Setting(family, encoder, cases, rows, groups, reported, found, sorted(left_out))
 
 
 def main() -> int:
@@ -100,6 +103,8 @@ def main() -> int:
     axes: list[dict[str, Any]] = []
     encoders: dict[str, Any] = {}
     texts_of: dict[str, Any] = {}
+    not_encoded: dict[str, int] = {}
+    related: dict[str, list[str]] = {}
     for named in options.encoder:
         name, _, place = named.partition("=")
         encoder = SentenceTransformerEncoder(place, progress=False)
@@ -119,6 +124,8 @@ def main() -> int:
                 continue
             others = [] if family == "debates" else families["debates"]
             setting = setting_of(family, name, usable, rows, train, others)
+            not_encoded[f"{family} {name}"] = len(cases) - len(usable)
+            related[f"{family} {name}"] = list(setting.related)
             axes += axis_rows(setting)
             made += results(setting, tell)
     report = {
@@ -131,6 +138,8 @@ def main() -> int:
             "folds": folds([case.name for case in families["debates"]]),
             "development": development([case.name for case in families["debates"]]),
             "external": options.external is not None,
+            "only_cached": options.only_cached, "questions_not_encoded": not_encoded,
+            "related_and_not_learnt_from": related,
         },
         "encoders": encoders,
         "texts": texts_of,

@@ -257,7 +257,7 @@ def _trial(
     numbers = np.lexsort((np.arange(len(everything)), -similarities))[: condition.pool]
     clean = np.lexsort((np.arange(n_benign), -similarities[:n_benign]))[:K]
     signs = {"positive": 1.0, "negative": -1.0}
-    # An injected passage takes the mean benign distance of its side: its own label is the attack's.
+    # An injected passage has its side's sign, and the size of the question's strongest benign one.
     own_stances = index.stances[index.owners == number]
     size = float(np.abs(own_stances[own_stances != 0]).max(initial=0.0))
     stances = np.concatenate([index.stances, [signs[side] * size for *_, side, _ in injected]])

@@ -39,7 +39,11 @@ MAIN = ("none", "biasdef", "tilt_bound", "tilt_bound memory", "tilt_bound versio
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """A family under one encoder. `groups` are the folds; `reported` the questions of each part."""
+    """A family under one encoder.
+
+    `groups` are the folds; `reported` the questions of each part; `related` names labelled
+    questions from which no axis of some fold learnt, for they are about the same.
+    """
 
     family: str
     encoder: str
@@ -48,6 +52,7 @@ class Setting:
     groups: Sequence[Sequence[str]]
     reported: Mapping[str, Sequence[str]]
     found: Mapping[str, Mapping[str, PolarizationAxis]]
+    related: Sequence[str] = ()
 
 
 def results(setting: Setting, tell: Callable[[str], None]) -> list[dict[str, Any]]:
@@ -155,6 +160,9 @@ def _rows(
             for metric in METRICS:
                 own = values[metric][inside]
                 row[metric] = _interval(own, np.zeros_like(own), clusters)
+                n_known = int(np.isfinite(own).sum())
+                if n_known < len(own):  # nothing selected, or one benign passage: told, not hidden
+                    row.setdefault("n_known", {})[metric] = n_known
                 if metric in ("a_recall", "tilt"):
                     for other in BASELINES if method.startswith("tilt_bound") else BASELINES[:2]:
                         if other not in outcomes:

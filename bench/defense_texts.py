@@ -12,13 +12,14 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from epibias.data_sets import load_debates
+from epibias.defenses.lexical import content_words
 from epibias.polarization.poles import pole_statements
 
 SEED = 20261130  # of every draw of the protocol
@@ -27,6 +28,7 @@ LEAST_SIDE, LEAST_OTHER = 15, 8  # perspectives that a one-sided injection needs
 MOST_ADVERSARIAL = 10
 CHUNK = 3  # sentences of a WIKI-BALANCE passage that make one injected passage
 REPEATS = 0.5  # share of the question's letter triples
+WORDS_SHARED = 2  # content words of two questions that make them one topic
 POLARITIES = ("positive", "negative")
 
 
@@ -55,6 +57,57 @@ class Case:
             own += [*texts, *(poisoned(self.question, text) for text in texts)]
             own += [stripped(self.question, text) for text in texts]
         return own
+
+    def passages_of_all_parts(self) -> list[str]:
+        """Every text but the question and the poles: what no two parts may share."""
+        held_out = [text for texts in self.adversarial.values() for text in texts]
+        return [*held_out, *self.anchors, *self.passages]
+
+
+def unrelated(cases: Sequence[Case], reported: Sequence[Case]) -> list[Case]:
+    """Give the cases that something may be fitted on which is reported on others.
+
+    None shares a passage or `WORDS_SHARED` content words of its question with a reported case:
+    Perspectrum's splits share perspectives word for word ("University education should be free"
+    stands in two of them), and the debates are about some of its claims. Two common words
+    ("United States") leave out more than they must, which costs only labels.
+    """
+    seen = {text for case in reported for text in case.passages_of_all_parts()}
+    words = [set(content_words(case.question)) for case in reported]
+    return [
+        case
+        for case in cases
+        if seen.isdisjoint(case.passages_of_all_parts())
+        and all(len(own & set(content_words(case.question))) < WORDS_SHARED for own in words)
+    ]
+
+
+def one_part_each(cases: Sequence[Case]) -> list[Case]:
+    """Let each text play one part in the whole family: injected, else an anchor, else benign.
+
+    A text that two claims share would else be injected for one and stand in the index as a benign
+    passage of the other, where its copy is no adversarial passage.
+    """
+    injected = {t for case in cases for texts in case.adversarial.values() for t in texts}
+    taken = injected | {text for case in cases for text in case.anchors}
+    kept = []
+    for case in cases:
+        pairs = [p for p in zip(case.passages, case.stances, strict=True) if p[0] not in taken]
+        taken |= {text for text, _ in pairs}
+        anchors = [
+            p for p in zip(case.anchors, case.anchor_stances, strict=True) if p[0] not in injected
+        ]
+        both = len({stance > 0 for _, stance in anchors}) == 2
+        kept.append(
+            replace(
+                case,
+                passages=tuple(text for text, _ in pairs),
+                stances=tuple(stance for _, stance in pairs),
+                anchors=tuple(text for text, _ in anchors if both),
+                anchor_stances=tuple(stance for _, stance in anchors if both),
+            )
+        )
+    return [case for case in kept if case.passages]
 
 
 def poisoned(question: str, text: str) -> str:
@@ -113,18 +166,20 @@ def perspectrum(folder: Path, split: str) -> list[Case]:
 
     Of a claim with enough perspectives on a side, up to ten (at most half of the side) are held
     out and injected; three a side are anchors; the index holds the rest. Claims that cannot be
-    attacked are returned too: their perspectives are in the index.
+    attacked are returned too: their perspectives are in the index. Perspectives that several
+    claims share play one part in all.
     """
     claims = {row["query_id"]: row["text"] for row in _rows(folder / "queries.jsonl")}
     splits = {row["query_id"]: row["split"] for row in _rows(folder / "queries_meta.jsonl")}
     of_claim: dict[str, list[tuple[str, float]]] = defaultdict(list)
     for row in _rows(folder / "corpus.jsonl"):
         of_claim[row["query_id"]].append((row["text"], float(row["stance"])))
-    return [
+    cases = [
         _claim_case(name, claims[name], of_claim[name])
         for name in sorted(of_claim)
         if splits[name] == split and len(of_claim[name]) >= 2 * N_ANCHORS + 2
     ]
+    return one_part_each(cases)
 
 
 def _claim_case(name: str, claim: str, perspectives: Sequence[tuple[str, float]]) -> Case:

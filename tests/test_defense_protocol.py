@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from epibias.polarization.validity_report import best_threshold, validity_report
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
 import defense_figures
+import defense_frontier
 import defense_protocol as protocol
 import defense_texts as texts
 import defense_trials
@@ -87,6 +89,57 @@ def test_a_text_plays_one_part(tmp_path):
         assert set(case.adversarial) == {"positive"}  # the other side has too few to give away
         assert len(adversarial) == 8
     assert texts.perspectrum(tmp_path, "dev") == dev
+
+
+def case_of(name, question, passages, *, anchors=(), positive=()):
+    signs = tuple(1.0 if i % 2 else -1.0 for i in range(len(anchors)))
+    held_out = {"positive": positive} if positive else {}
+    stances = (1.0,) * len(passages)
+    return texts.Case("f", name, question, passages, stances, anchors, signs, held_out)
+
+
+def test_a_text_that_questions_share_plays_one_part_in_the_whole_index():
+    first = case_of("a", "Ban meat", ("x", "both"), positive=("shared", "own"))
+    second = case_of("b", "Ban fish", ("shared", "both", "y"), anchors=("own", "c", "d", "e"))
+    third = case_of("c", "Ban eggs", ("c", "z"), anchors=("own", "shared"))
+    one, two, three = texts.one_part_each([first, second, third])
+    assert (one.passages, one.adversarial["positive"]) == (("x", "both"), ("shared", "own"))
+    assert (two.passages, two.stances) == (("y",), (1.0,))
+    assert (two.anchors, two.anchor_stances) == (("c", "d", "e"), (1.0, -1.0, 1.0))
+    assert (three.passages, three.anchors) == (("z",), ())  # anchors of one side are none
+    benign = [text for case in (one, two, three) for text in case.passages]
+    injected = set(one.adversarial["positive"])
+    anchors = {text for case in (one, two, three) for text in case.anchors}
+    assert len(set(benign)) == len(benign)
+    assert injected.isdisjoint(benign)
+    assert anchors.isdisjoint({*benign, *injected})
+    assert [case.name for case in texts.one_part_each([first, case_of("d", "?", ("own",))])] == [
+        "a"
+    ]
+
+
+def test_nothing_is_learnt_from_a_question_that_is_about_the_same():
+    reported = [case_of("r", "Everyone should go vegetarian", ("meat is costly",))]
+    same_text = case_of("t", "People should eat plants", ("q",), positive=("meat is costly",))
+    same_words = case_of("w", "Should everyone become vegetarian?", ("p",))
+    other = case_of("o", "Everyone should own a bicycle", ("wheels",))
+    assert texts.unrelated([same_text, same_words, other], reported) == [other]
+
+
+def test_axes_of_a_family_learn_from_unrelated_questions_alone(cases, rows, monkeypatch):
+    learnt = []
+
+    def pooled_from(found, _):
+        learnt.append([case.name for case in found])
+
+    monkeypatch.setattr(defense_frontier.methods, "pooled_from", pooled_from)
+    monkeypatch.setattr(defense_frontier.methods, "axes_of", lambda case, *_: {})
+    copy = replace(cases[0], name="copy", question="Ban small aircraft")
+    alone = case_of("alone", "Ban bridges", ("b",))
+    setting = defense_frontier.setting_of("other", "e", cases, rows, [copy, alone], [])
+    # Groups are (drones,), (masks,) and two without a question; "copy" has the texts of drones.
+    assert learnt == [["alone"], ["copy", "alone"], ["copy", "alone"], ["copy", "alone"]]
+    assert setting.related == ["copy"]
 
 
 def test_what_an_attack_injects(cases, rows):
