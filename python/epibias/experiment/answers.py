@@ -8,7 +8,6 @@ and is counted in every cell that it belongs to.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,8 +57,6 @@ _CELL = tuple(name for name in ANSWERS.columns if name in (
     "dataset", "encoder", "k", "topic", "query_id", "axis", "defense", "attack", "polarity",
     "condition",
 ))  # fmt: skip
-# The report on warnings of an encoder is kept by the process as a whole.
-_ENCODING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -211,8 +208,7 @@ def _score(
     """Add the PS of every answer on every axis of the question."""
     if not records:
         return
-    with _ENCODING:
-        embeddings = encode_in_batches(encoder, [one["text"] for one in records], "passages")
+    embeddings = encode_in_batches(encoder, [one["text"] for one in records], "passages")
     scores: dict[str, Float32Array] = {}
     for method, fitted in axes.items():
         axis = fitted[row]

@@ -6,6 +6,9 @@ temperature or repeat never gets this answer. An answer is written as soon as it
 piece, under a lock that other processes respect: a killed run loses at most what was not answered
 yet. A last line that was torn by a crash is told and cut off before the next is written.
 
+Threads take turns, so that no prompt is asked twice, whose two answers would make the second run
+another one; the generator itself asks several prompts of a call at once.
+
 What is the model's doing is kept, an answer that was cut off or blank included; what is the
 network's doing (down, timeout, …) is not, and is asked again.
 """
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -86,6 +90,7 @@ class CachedGenerator:
         self._generator = generator
         self._path = Path(path)
         self._is_offline = _validate.flag("offline", offline) or generator is None
+        self._one_thread = threading.RLock()
         self.n_known = self.n_asked = self.n_torn = 0
         self._known: dict[str, Reply | Failure] = {}
         self._identities: dict[str, Mapping[str, object]] = {}
@@ -119,6 +124,10 @@ class CachedGenerator:
         """Answer each prompt; see `Generator.generate`. Equal prompts are asked once."""
         check_prompts(prompts)
         sampling = Sampling(temperature, max_tokens, seed, stop, repeat)
+        with self._one_thread:
+            return self._generate(prompts, sampling)
+
+    def _generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Reply | Failure]:
         keys = [self._key(prompt, sampling) for prompt in prompts]
         wanted = dict(zip(keys, prompts, strict=True))
         missing = [key for key in wanted if key not in self._known]

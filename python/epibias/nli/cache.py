@@ -2,13 +2,15 @@
 
 Owns one file of JSON lines: a line for each identity of a model, a line for each pair. A pair is
 known by a hash of premise and hypothesis in this order: (a, b) and (b, a) are two questions. Texts
-are not kept. Numbers come back bit for bit.
+are not kept. Numbers come back bit for bit. Threads take turns: models and their tokenizers need
+not be safe for several at once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -79,6 +81,7 @@ class CachedNLI:
         self._nli = nli
         self._path = Path(path)
         self._is_offline = _validate.flag("offline", offline) or nli is None
+        self._one_thread = threading.RLock()
         self.n_known = self.n_judged = self.n_torn = 0
         self._models: dict[str, Mapping[str, object]] = {}
         self._rows: dict[tuple[str, str], tuple[float, ...]] = {}
@@ -104,6 +107,10 @@ class CachedNLI:
         """Judge pairs of texts; see `NLI.probabilities`. Equal pairs are judged once."""
         check_pairs(premises, hypotheses)
         pairs = list(zip(premises, hypotheses, strict=True))
+        with self._one_thread:
+            return self._probabilities(pairs)
+
+    def _probabilities(self, pairs: Sequence[tuple[str, str]]) -> Float32Array:
         keys = [(self._model, pair_key(*pair)) for pair in pairs]
         missing = {
             key: pair for key, pair in zip(keys, pairs, strict=True) if key not in self._rows
