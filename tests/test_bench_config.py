@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bench_fakes import ANSWERS, SMALL, FakeLoaders, write_config
+from epibias.attacks import AdversarialPassage, AdversarialSet
+from epibias.corpus import Corpus, Passage
 from epibias.defenses import BiasDef
 from epibias.errors import InputError
 from epibias.experiment import bench_inputs
-from epibias.experiment.bench_inputs import attacks_of, check_extras, load_set
+from epibias.experiment.bench_inputs import attacks_of, check_extras, load_set, set_identity
 from epibias.experiment.config import read_config
 from epibias.experiment.config_types import DefenseChoice
 from epibias.experiment.defense_kinds import KINDS, Services, make_defense
@@ -89,8 +93,6 @@ def test_parameters_of_a_defence_are_checked_by_name_and_value():
 
 
 def test_passages_of_a_file_stand_in_for_those_of_the_set(tmp_path):
-    from epibias.attacks import AdversarialPassage, AdversarialSet
-    from epibias.corpus import Passage
     from epibias.data_sets import load_questions
 
     [question, other] = load_questions("debates").questions[:2]
@@ -114,6 +116,55 @@ def test_every_kind_can_stand_in_a_file_without_a_key(tmp_path):
     config = read_config(write_config(tmp_path, SMALL + "".join(kinds)))
     assert {one.kind for one in config.defenses} == set(KINDS)
     assert "known-answer" in [one.key for one in config.defenses]
+
+
+def relabelled(loaded, **changes):
+    """The same set but for something of its first question."""
+    first, *rest = loaded.chosen
+    return replace(loaded, chosen=(replace(first, **changes), *rest))
+
+
+def test_a_set_with_the_same_texts_and_other_labels_is_another_one(tmp_path):
+    config = read_config(write_config(tmp_path))
+    loaded = load_set(config, config.datasets[0], FakeLoaders())
+    first = loaded.chosen[0]
+    sides = first.adversarial
+    passage, *rest = loaded.questions.corpus
+    corpus = Corpus([replace(passage, extra={**passage.extra, "stance": -9}), *rest])
+    attack = [
+        AdversarialSet((AdversarialPassage(Passage("a", "Text."), first.id, side, "ebi"),))
+        for side in ("positive", "negative")
+    ]
+    others = [
+        loaded,
+        relabelled(
+            loaded, adversarial={"positive": sides["negative"], "negative": sides["positive"]}
+        ),
+        relabelled(loaded, stances=tuple(-one for one in first.stances)),
+        relabelled(loaded, poles=("no", "yes")),
+        replace(loaded, questions=replace(loaded.questions, corpus=corpus)),
+        *(replace(loaded, files={"own": one}) for one in attack),
+    ]
+    hashes = [set_identity(one)["content_sha256"] for one in others]
+    assert len(set(hashes)) == len(others)
+    again = load_set(config, config.datasets[0], FakeLoaders())
+    assert set_identity(again)["content_sha256"] == hashes[0]
+
+
+def test_decoys_alone_need_no_number_of_injections(tmp_path):
+    text = SMALL.replace("[0, 1, 5]", "[0]").replace('kind = "injection"', 'kind = "verbatim"')
+    config = read_config(write_config(tmp_path, text))
+    assert config.injections == ()
+    found = dry_run(config, tmp_path / "run", loaders=FakeLoaders())
+    assert [attack.key for attack in attacks_of(config)] == [
+        "clean",
+        "decoys-positive",
+        "decoys-negative",
+    ]
+    assert found.total("cells") == 3 * 3 * 2 * 2
+    loaded = load_set(config, config.datasets[0], FakeLoaders(), i_own_this_index=True)
+    there = loaded.injected(config, loaded.chosen)
+    assert len(there[loaded.chosen[0].id, "injection", "positive"]) == 10
 
 
 def test_every_kind_that_needs_no_model_can_be_made():

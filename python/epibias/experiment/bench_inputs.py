@@ -7,6 +7,7 @@ others in. Nothing here talks to a network but through what is loaded.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -134,11 +135,12 @@ class LoadedSet:
     def injected(self, config: Config, part: Sequence[Question]) -> InjectedPassages:
         """Give what can be injected for some of the questions."""
         found: dict[tuple[str, str, str], Sequence[Passage]] = {}
+        most = max(config.injections, default=0)  # none: decoys are not counted by it
         for question in part:
             for attack in config.attacks:
                 for polarity in polarities_of(attack, config):
                     source = OWN_PASSAGES if attack.kind == "decoys" else attack.name
-                    passages = self._of(attack, question, polarity, max(config.injections))
+                    passages = self._of(attack, question, polarity, most)
                     found[question.id, source, polarity] = passages
         return found
 
@@ -170,6 +172,8 @@ class LoadedSet:
             return own
         sure = self.i_own_this_index
         if attack.kind == "verbatim":
+            if most == 0:
+                return ()
             return list(verbatim(question.id, question.text, n=most, i_own_this_index=sure).corpus)
         if not own:
             return ()
@@ -257,27 +261,35 @@ def set_identity(loaded: LoadedSet) -> dict[str, Any]:
         "files": dict(loaded.questions.files),
         "n_questions": len(loaded.chosen),
         "n_passages": len(loaded.questions.corpus),
-        "texts_sha256": _texts_sha256(loaded),
+        "content_sha256": _content_sha256(loaded),
     }
 
 
-def _texts_sha256(loaded: LoadedSet) -> str:
-    """Hash of everything that the rows depend on: ids, texts, stances, adversarial passages."""
+def _content_sha256(loaded: LoadedSet) -> str:
+    """Hash of everything that the rows depend on: passages and questions with all their labels.
+
+    Labels count as texts do: another polarity or stance of the same texts is another experiment.
+    """
     digest = hashlib.sha256()
 
     def add(*parts: object) -> None:
-        for part in parts:
-            digest.update(f"{part}\n".encode())
+        digest.update(json.dumps(parts, sort_keys=True, default=str).encode() + b"\n")
+
+    def plain(one: Passage) -> list[object]:
+        origin = one.source, one.tier, one.author, one.time
+        return [one.id, one.title, one.text, *origin, dict(one.extra)]
 
     for passage in loaded.questions.corpus:
-        add(passage.id, passage.title, passage.text)
+        add(plain(passage))
     for question in loaded.chosen:
-        add(question.id, question.text, question.topic, question.stances)
         relevant = loaded.questions.relevant.get(question.id, ())
-        groups = [question.anchors, *question.adversarial.values()]
-        add(*relevant, *(f"{one.id}\t{one.text}" for group in groups for one in group))
+        add(question.id, question.text, question.topic, question.stances, question.poles, relevant)
+        add([plain(one) for one in question.anchors])
+        for polarity, passages in sorted(question.adversarial.items()):
+            add(polarity, [plain(one) for one in passages])
     for name, found in loaded.files.items():
-        add(name, *(f"{one.passage.id}\t{one.passage.text}" for one in found.passages))
+        for one in found.passages:
+            add(name, one.question_id, one.polarity, one.attack, plain(one.passage))
     return digest.hexdigest()
 
 
