@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
@@ -10,6 +10,7 @@ from bench_fakes import ANSWERS, SMALL, FakeLoaders, write_config
 from epibias.attacks import AdversarialPassage, AdversarialSet
 from epibias.corpus import Corpus, Passage
 from epibias.defenses import BiasDef
+from epibias.defenses.registry import REGISTRY
 from epibias.errors import InputError
 from epibias.experiment import bench_inputs
 from epibias.experiment.bench_inputs import attacks_of, check_extras, load_set, set_identity
@@ -17,6 +18,7 @@ from epibias.experiment.config import read_config
 from epibias.experiment.config_types import DefenseChoice
 from epibias.experiment.defense_kinds import KINDS, Services, make_defense
 from epibias.experiment.dry_run import dry_run
+from epibias.experiment.plan import demo_plan
 
 
 def test_a_file_becomes_checked_values(tmp_path):
@@ -165,6 +167,20 @@ def test_decoys_alone_need_no_number_of_injections(tmp_path):
     loaded = load_set(config, config.datasets[0], FakeLoaders(), i_own_this_index=True)
     there = loaded.injected(config, loaded.chosen)
     assert len(there[loaded.chosen[0].id, "injection", "positive"]) == 10
+
+
+def test_every_defence_of_the_registry_can_be_named():
+    assert {kind.defense for kind in KINDS.values()} == set(REGISTRY) - {"chain"}
+    needed = {name for kind in KINDS.values() for name in kind.needs}
+    assert needed == {field.name for field in fields(Services)}
+
+
+def test_a_manifest_tells_of_no_index_that_no_run_has_seen():
+    made = make_defense(DefenseChoice("brra", "b", None, {"depth": 7}), 4, 3, Services())
+    found = replace(demo_plan(), defenses=(made,)).settings()["defenses"]["b"]
+    assert (found["depth"], found["seed"], found["k"]) == (7, 3, 4)
+    assert "index" not in found
+    assert "index" in made.defense.parameters()
 
 
 def test_every_kind_that_needs_no_model_can_be_made():

@@ -1,33 +1,27 @@
-"""Which defences an experiment can name, and how each is made of its parameters.
+"""Which defences an experiment can name, and what it says of each.
 
-Owns the names of a configuration. In: a kind, parameters, k, and what a defence may need besides
-(an NLI model, a generator). Out: `NamedDefense`. A parameter that the defence does not have is an
-error that lists those it has.
+Owns the names of a configuration, titles, and presets. What a defence is made by, which parameters
+it has and which models it needs is the registry's (`defenses.registry`); a test sees to it that
+every defence there can be named here. In: a kind, parameters, k, and models. Out: `NamedDefense`.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from epibias.defenses import MMR, BiasDef, NoDefense
+from epibias.defenses import BiasDef
 from epibias.defenses.base import Defense
-from epibias.defenses.brra import BRRA
-from epibias.defenses.fact_check import FactCheckFilter
-from epibias.defenses.grada import GRADA
-from epibias.defenses.known_answer import KnownAnswerDetection
-from epibias.defenses.ragdefender import RAGDefender
-from epibias.defenses.smart import SMART
-from epibias.defenses.tilt_bound import TiltBound
-from epibias.defenses.trustrag import TrustRAGClusters
+from epibias.defenses.registry import REGISTRY
 from epibias.errors import InputError
 from epibias.experiment.config_types import DefenseChoice
 from epibias.experiment.plan import NamedDefense
 from epibias.retrieval import CosineIndex
+
+INDEX = "index"  # the resource that an experiment has one of for each attack
 
 
 @dataclass(frozen=True)
@@ -57,71 +51,66 @@ class DefenseKind:
     ----------
     title : str
         Name for people.
-    make : callable
-        Takes the parameters by name.
+    defense : str
+        Name in the registry.
+    preset : callable, optional
+        Makes it with other defaults than the class; takes the same parameters.
     uses_axis : bool
         Whether the axis can change what it selects.
-    needs : tuple of str
-        Fields of `Services` that it takes by the same name.
     seeded : bool
         Whether it takes `seed` whatever the other parameters are.
-    of_index : bool
-        Whether it searches the index again.
     prompt : str, optional
         Template of the answers from what it selects.
+
+    Examples
+    --------
+    >>> KINDS["fact_check"].needs, KINDS["grada"].names
+    (('nli', 'reference'), ('similarity', 'query_penalty', 'damping', 'saturation'))
     """
 
     title: str
-    make: Callable[..., Defense]
+    defense: str
+    preset: Callable[..., Defense] | None = None
     uses_axis: bool = False
-    needs: tuple[str, ...] = ()
     seeded: bool = False
-    of_index: bool = False
     prompt: str | None = None
-    parameters: tuple[str, ...] = field(default=())
+
+    @property
+    def make(self) -> Callable[..., Defense]:
+        """Takes the parameters, and what it needs, by name."""
+        return self.preset or REGISTRY[self.defense].make
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Parameters that a configuration may give."""
-        if self.parameters:
-            return self.parameters
-        taken = {"k", "index", *self.needs}
-        known = inspect.signature(self.make).parameters.values()
-        return tuple(
-            one.name
-            for one in known
-            if one.name not in taken and one.kind is not one.VAR_KEYWORD and one.name != "_"
-        )
+        """Parameters that a configuration may give; `k` is the experiment's."""
+        return tuple(name for name in REGISTRY[self.defense].parameters if name != "k")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Fields of `Services` that it takes by the same name."""
+        return tuple(name for name in REGISTRY[self.defense].resources if name != INDEX)
+
+    @property
+    def of_index(self) -> bool:
+        """Whether it searches the index again."""
+        return INDEX in REGISTRY[self.defense].resources
 
 
-def _plain(make: Callable[..., Defense], *objects: str) -> tuple[str, ...]:
-    """Name the parameters of a class that a file can hold; k is the experiment's."""
-    given = inspect.signature(make).parameters
-    return tuple(one for one in given if one not in ("k", "_", *objects))
-
-
-_BIASDEF = _plain(BiasDef)
 KINDS: Mapping[str, DefenseKind] = {
-    "none": DefenseKind("no defence", NoDefense),
-    "critical_thinking": DefenseKind("critical thinking", NoDefense, prompt="critical_answer"),
-    "mmr": DefenseKind("MMR", MMR),
-    "brra": DefenseKind("BRRA", BRRA, seeded=True, of_index=True),
-    "smart": DefenseKind("SMART", SMART, needs=("nli",)),
-    "fact_check": DefenseKind("fact check", FactCheckFilter, needs=("nli", "reference")),
-    "known_answer": DefenseKind(
-        "known answer", KnownAnswerDetection, needs=("generator",), seeded=True
-    ),
-    "grada": DefenseKind("GRADA", GRADA),
-    "ragdefender": DefenseKind("RAGDefender", RAGDefender),
-    "trustrag": DefenseKind("TrustRAG clusters", TrustRAGClusters),
-    "tilt_bound": DefenseKind(
-        "TiltBound", TiltBound, uses_axis=True, parameters=_plain(TiltBound, "memory")
-    ),
-    "biasdef": DefenseKind("BiasDef", BiasDef, uses_axis=True, parameters=_BIASDEF),
-    "biasdef_bare": DefenseKind("BiasDef bare", BiasDef.bare, uses_axis=True, parameters=_BIASDEF),
-    "biasdef_printed": DefenseKind(
-        "BiasDef printed", BiasDef.printed, uses_axis=True, parameters=_BIASDEF
-    ),
+    "none": DefenseKind("no defence", "none"),
+    "critical_thinking": DefenseKind("critical thinking", "none", prompt="critical_answer"),
+    "mmr": DefenseKind("MMR", "mmr"),
+    "brra": DefenseKind("BRRA", "brra", seeded=True),
+    "smart": DefenseKind("SMART", "smart"),
+    "fact_check": DefenseKind("fact check", "fact_check"),
+    "known_answer": DefenseKind("known answer", "known_answer", seeded=True),
+    "grada": DefenseKind("GRADA", "grada"),
+    "ragdefender": DefenseKind("RAGDefender", "ragdefender"),
+    "trustrag": DefenseKind("TrustRAG clusters", "trustrag"),
+    "biasdef": DefenseKind("BiasDef", "biasdef", uses_axis=True),
+    "biasdef_bare": DefenseKind("BiasDef bare", "biasdef", BiasDef.bare, uses_axis=True),
+    "biasdef_printed": DefenseKind("BiasDef printed", "biasdef", BiasDef.printed, uses_axis=True),
+    "tilt_bound": DefenseKind("TiltBound", "tilt_bound", uses_axis=True),
 }
 
 

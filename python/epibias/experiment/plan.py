@@ -182,8 +182,16 @@ class Plan:
                 f"up to {DECOY_LIMIT} adversarial passages strictly below the query's "
                 f"{self.k}th best benign passage, the most similar first, injected alone"
             ),
-            "defenses": {named.key: named.defense.parameters() for named in self.defenses},
+            "defenses": {named.key: _parameters(named) for named in self.defenses},
         }
+
+
+def _parameters(named: NamedDefense) -> dict[str, object]:
+    """Parameters of a defence; its index is another one under each attack, so none is told."""
+    parameters = named.defense.parameters()
+    if named.of_index is not None:
+        del parameters["index"]
+    return parameters
 
 
 def demo_attacks() -> tuple[Attack, ...]:
