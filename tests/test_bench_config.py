@@ -225,6 +225,18 @@ def test_a_dry_run_writes_no_adversarial_text(tmp_path, monkeypatch):
     assert arm.texts == 3 + 3 * 8 + 288 + 3 * (2 * 10 + 2 * 10 + 5)
 
 
+def test_every_prompt_that_a_run_could_ask_for_is_counted(tmp_path):
+    """The judge's share is rounded up a question; known-answer detection asks about candidates."""
+    text = (SMALL + ANSWERS).replace("passages = 12", "passages = 11")
+    text = text.replace('kind = "biasdef"', 'kind = "known_answer"')
+    config = read_config(write_config(tmp_path, text))
+    [arm] = dry_run(config, tmp_path / "run", loaders=FakeLoaders()).arms
+    attacks = 1 + 2 * 2 + 2
+    of_answers, of_judge = 3 * attacks * 2 * 2 * 2, 2 * 6
+    # 288 passages and 3 × 2 × 10 injected ones are fewer than 3 × 7 pools of 20.
+    assert arm.prompts == of_answers + of_judge + min(288 + 60, 3 * attacks * 20)
+
+
 def test_the_paper_can_be_counted_where_its_data_are_not(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "x")
 

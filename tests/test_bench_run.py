@@ -22,6 +22,7 @@ from epibias.experiment import bench_report, raw, tables
 from epibias.experiment.answers import ANSWERS as ANSWER_TABLE
 from epibias.experiment.bench import run_bench
 from epibias.experiment.config import read_config
+from epibias.experiment.dry_run import dry_run
 from epibias.experiment.passage_rows import PASSAGES, VALIDITY
 from epibias.experiment.run_folder import RunFolder
 
@@ -213,6 +214,23 @@ def test_shifts_of_answers_are_attacked_minus_clean(reference):
         == ("biasdef", "5", "both", "abs_b_response")
     ]  # fmt: skip
     assert float(found["mean"]) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_run_asks_for_no_more_prompts_than_its_dry_run_says(tmp_path, undrawn):
+    text = (SMALL + ANSWERS).replace('kind = "biasdef"', 'kind = "known_answer"')
+    config = read_config(write_config(tmp_path, text))
+    asked = {}
+
+    def recording(prompt, repeat):
+        asked.setdefault(prompt.name, set()).add((prompt.sha256, repeat))
+        return script(prompt, repeat)
+
+    loaders = FakeLoaders(recording)
+    [arm] = dry_run(config, tmp_path / "run", loaders=loaders).arms
+    run_bench(config, tmp_path / "run", loaders=loaders)
+    assert set(asked) == {"answer", "known_answer", "likert"}
+    assert len(asked["known_answer"]) > 40
+    assert sum(map(len, asked.values())) <= arm.prompts
 
 
 def test_a_generator_that_is_down_leaves_the_retrieval_whole(tmp_path, config, undrawn):

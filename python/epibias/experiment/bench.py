@@ -36,6 +36,7 @@ from epibias.experiment.passage_rows import (
     judge_passages,
     judged_questions,
     passage_rows,
+    passages_of_a_question,
 )
 from epibias.experiment.plan import Plan
 from epibias.experiment.raw import Row, Table
@@ -361,7 +362,7 @@ class _Work:
         rows = measure_question(self.inputs, self.axes, self.plan, place)
         verdicts: dict[str, int | None] = {}
         if config.judge is not None and self.judge is not None and row in self.judged:
-            n_passages = -(-config.judge.passages // max(len(self.judged), 1))
+            n_passages = passages_of_a_question(config.judge, len(self.judged))
             verdicts = judge_passages(self.inputs, place, self.judge, n_passages, config.seed)
         passages = passage_rows(
             self.inputs, self.axes, self.plan, place, rows, verdicts, self.facts

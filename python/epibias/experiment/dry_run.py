@@ -19,6 +19,7 @@ from epibias.experiment import bench_inputs
 from epibias.experiment.bench_inputs import Loaders
 from epibias.experiment.config_types import Config, DataSetChoice, EncoderChoice
 from epibias.experiment.defense_kinds import KINDS
+from epibias.experiment.passage_rows import passages_of_a_question
 
 # Measured on two cores of a server, for estimates only; the report says what they are.
 TEXTS_A_SECOND = 40.0  # MiniLM, passages of 140 tokens, no accelerator
@@ -218,7 +219,7 @@ def _count_arm(
     loaded: bench_inputs.LoadedSet | None,
 ) -> ArmCount:
     n_questions, n_passages, n_texts = choice.expected_questions, choice.expected_passages, None
-    n_cells = n_prompts = None
+    n_cells = n_prompts = both = None
     if n_questions is not None and choice.n_questions is not None:
         n_questions = min(n_questions, choice.n_questions)
     if loaded is not None:
@@ -236,8 +237,8 @@ def _count_arm(
         a_question = len(bench_inputs.attacks_of(config)) * len(config.axes) * len(config.defenses)
         n_cells = n_questions * a_question
         n_prompts = n_questions * _prompts_of_a_question(config)
-        if config.judge is not None:
-            n_prompts += min(config.judge.passages, n_questions * config.judge.passages)
+        n_prompts += _prompts_of_the_judge(config, n_questions)
+        n_prompts += _prompts_of_defenses(config, k, n_questions, both)
     return ArmCount(
         choice.name, encoder.name, k, n_questions, n_passages, n_cells, n_texts, n_prompts
     )
@@ -252,6 +253,21 @@ def _prompts_of_a_question(config: Config) -> int:
     contexts = a_cell * len(bench_inputs.attacks_of(config))
     judged = 2 if config.judge is not None and config.judge.answers else 1
     return contexts * rule.repeats * len(bench_inputs.answering(config)) * judged
+
+
+def _prompts_of_the_judge(config: Config, n_questions: int) -> int:
+    """Passages that the judge is asked about."""
+    if config.judge is None:
+        return 0
+    n_judged = min(config.judge.questions, n_questions)
+    return n_judged * passages_of_a_question(config.judge, n_judged)
+
+
+def _prompts_of_defenses(config: Config, k: int, n_questions: int, n_texts: int | None) -> int:
+    """Most prompts of defences that ask a generator: one a candidate, each text once."""
+    n_defenses = sum("generator" in KINDS[one.kind].needs for one in config.defenses)
+    n_candidates = n_questions * len(bench_inputs.attacks_of(config)) * k * config.pool_factor
+    return n_defenses * (n_candidates if n_texts is None else min(n_candidates, n_texts))
 
 
 def _check_encoder(

@@ -178,9 +178,10 @@ def _checked(
 def judge_passages(
     inputs: ExperimentInputs, row: int, judge: Generator, n_passages: int, seed: int
 ) -> dict[str, int | None]:
-    """Ask the judge about some passages of a question, drawn by the question's id.
+    """Ask the judge about some relevant benign passages of a question, drawn by the question's id.
 
-    The relevant benign passages, and the anchors where those are fewer than asked for.
+    Never about anchors: the axis was fitted on them, so its scores of them prove nothing, and no
+    row would hold the verdict.
 
     Returns
     -------
@@ -188,9 +189,7 @@ def judge_passages(
         Passage id to −3 … 3; None where there was no verdict.
     """
     question = inputs.questions[row]
-    there: list[Passage] = list(_benign(inputs, row).passages)
-    if len(there) < n_passages:
-        there += list(question.anchors)
+    there = _benign(inputs, row).passages
     generator = np.random.default_rng([seed, zlib.crc32(question.id.encode())])
     chosen = [there[i] for i in sorted(generator.permutation(len(there))[:n_passages])]
     prompts = [render("likert", question=question.text, passage=text_of(one)) for one in chosen]
@@ -207,6 +206,17 @@ def judged_questions(rule: JudgeRule, n_questions: int, seed: int) -> frozenset[
     """
     drawn = np.random.default_rng(seed).permutation(n_questions)[: rule.questions]
     return frozenset(int(one) for one in drawn)
+
+
+def passages_of_a_question(rule: JudgeRule, n_judged: int) -> int:
+    """Passages that are judged of each judged question: together at least what the rule asks for.
+
+    Examples
+    --------
+    >>> passages_of_a_question(JudgeRule("llm", passages=10), 3)
+    4
+    """
+    return -(-rule.passages // max(n_judged, 1))
 
 
 def _benign(inputs: ExperimentInputs, row: int) -> Injectable:
