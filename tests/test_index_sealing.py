@@ -113,6 +113,32 @@ def test_a_key_file_is_private_new_and_never_shown(tmp_path):
         read_key(tmp_path / "nothing")
 
 
+def test_a_key_that_another_process_has_just_written_is_not_lost(tmp_path, monkeypatch):
+    path = tmp_path / "key"
+    write_key(path)
+    before = path.read_bytes()
+    monkeypatch.setattr("pathlib.Path.exists", lambda _: False)  # looked before the other wrote
+    with pytest.raises(InputError, match="a file that does not exist"):
+        write_key(path)
+    assert path.read_bytes() == before
+
+
+def test_a_key_beside_the_data_is_refused(store, monkeypatch):
+    folder = store.versions.folder
+    path = folder / "versions" / "key"
+    write_key(path)
+    path.write_text(KEY.hex() + "\n")
+    monkeypatch.delenv("EPIBIAS_INDEX_KEY", raising=False)
+    monkeypatch.setenv("EPIBIAS_INDEX_KEY_FILE", str(path))
+    with pytest.raises(InputError, match="key file: expected a file outside the store") as caught:
+        IndexStore(folder)
+    assert KEY.hex() not in str(caught.value)
+    moved = folder.parent / "key"
+    path.replace(moved)
+    monkeypatch.setenv("EPIBIAS_INDEX_KEY_FILE", str(moved))
+    assert IndexStore(folder).reader().visible.all()
+
+
 @pytest.mark.parametrize("name", ["vectors.npy.sealed", "rows.parquet.sealed", "manifest.json"])
 @pytest.mark.parametrize("change", ["flip", "cut"])
 def test_a_changed_file_is_named(store, name, change):

@@ -33,7 +33,7 @@ def init(
     from epibias.index import IndexStore
     from epibias.index.sealing import KEY_FILE_VARIABLE, KEY_VARIABLE, key_from_environment
 
-    key = key_from_environment() if sealed else None
+    key = key_from_environment(store) if sealed else None
     if sealed and key is None:
         raise InputError("--sealed", f"a key in {KEY_VARIABLE} or {KEY_FILE_VARIABLE}", "none")
     IndexStore.create(store, _policy_bytes(policy), LazyEncoder(encoder), by=by, key=key)

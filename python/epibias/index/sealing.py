@@ -54,9 +54,17 @@ def write_key(path: Path | str) -> None:
     InputError
         A file is there: a key that is overwritten takes every version with it.
     """
-    if Path(path).exists():
-        raise InputError("key file", "a file that does not exist", "one that does", str(path))
-    _files.write_text(path, new_key().hex() + "\n")
+    with _files.disk_errors(path):
+        try:
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _files.PRIVATE_FILE)
+        except FileExistsError:
+            found = "one that does"
+            raise InputError("key file", "a file that does not exist", found, str(path)) from None
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(new_key().hex() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    _files.sync_folder(Path(path).parent)
 
 
 def read_key(path: Path | str) -> bytes:
@@ -78,12 +86,22 @@ def read_key(path: Path | str) -> bytes:
     return _parsed(content, str(path))
 
 
-def key_from_environment() -> bytes | None:
-    """Take the key from `EPIBIAS_INDEX_KEY`, or the file that `EPIBIAS_INDEX_KEY_FILE` names."""
+def key_from_environment(store: Path | str) -> bytes | None:
+    """Take the key from `EPIBIAS_INDEX_KEY`, or the file that `EPIBIAS_INDEX_KEY_FILE` names.
+
+    Raises
+    ------
+    InputError
+        A file within the store: who copies the store would have the key, too.
+    """
     if value := os.environ.get(KEY_VARIABLE):
         return _parsed(value, KEY_VARIABLE)
     path = os.environ.get(KEY_FILE_VARIABLE)
-    return read_key(path) if path else None
+    if not path:
+        return None
+    if Path(path).resolve().is_relative_to(Path(store).resolve()):
+        raise InputError("key file", f"a file outside the store {store}", "one in it", path)
+    return read_key(path)
 
 
 def sealer_of(key_id: str | None, key: bytes | None, where: str) -> Sealer | None:
@@ -106,7 +124,7 @@ def sealer_of(key_id: str | None, key: bytes | None, where: str) -> Sealer | Non
         if key is not None:
             raise InputError("key", "none: this store is not sealed", "a key", where)
         return None
-    key = key_from_environment() if key is None else key
+    key = key_from_environment(where) if key is None else key
     expected = f"the key {key_id} of this store, in {KEY_VARIABLE} or {KEY_FILE_VARIABLE}"
     if key is None:
         raise InputError("key", expected, "none", where)
