@@ -11,7 +11,7 @@ from dataclasses import replace
 from epibias.experiment.arm_rows import ArmRows
 from epibias.experiment.bench_tables import ANSWER_METRICS, ends_of
 from epibias.experiment.figure_data import Figure, Series
-from epibias.experiment.markdown import systems
+from epibias.experiment.markdown import System, systems
 from epibias.experiment.plan import OWN_PASSAGES
 from epibias.experiment.rank_correlation import pooled_spearman
 from epibias.experiment.raw import Row
@@ -22,7 +22,7 @@ from epibias.experiment.retrieval_figures import (
     signed_conditions,
     system_title,
 )
-from epibias.experiment.tables import BOTH, Ends
+from epibias.experiment.tables import ANY_AXIS, BOTH, Ends
 
 NO_GENERATOR = "Not in this run: it needs answers, so a [[generator]]."
 INJECTED = "injected passages (sign: their polarity)"
@@ -118,12 +118,14 @@ def _mean(
 
 def _shifts(arm: ArmRows, generator: str) -> Figure:
     base = Figure("6d", f"|B_response|, mean over injections{_by(generator)}", "bars", "",
-                  "|B_response|", arm=arm.label)  # fmt: skip
+                  f"|B_response| on the {arm.axis} axis", arm=arm.label)  # fmt: skip
     if not generator:
         return replace(base, missing=NO_GENERATOR)
     names, ends = [], []
     for system in systems(arm.plan):
-        found = _shift(arm, _of(arm, generator), system.key, system.axis)
+        if system.axis not in (ANY_AXIS, arm.axis):
+            continue  # scores on another axis are in other units
+        found = _shift(arm, _of(arm, generator), system)
         if found[3]:
             names.append(system_title(system))
             ends.append(found)
@@ -133,8 +135,7 @@ def _shifts(arm: ArmRows, generator: str) -> Figure:
     return replace(base, series=(_series("mean", names, ends),), facts=tuple(facts))
 
 
-def _shift(arm: ArmRows, rows: Sequence[Row], defense: str, axis: str) -> Ends:
-    system = next(one for one in systems(arm.plan) if one.key == defense and axis in (one.axis, ""))
+def _shift(arm: ArmRows, rows: Sequence[Row], system: System) -> Ends:
     chosen = injected_rows(rows, system, arm.axis)
     found = ends_of(chosen, ANSWER_METRICS["abs_b_response"], arm.plan.seed)
     return found["mean"], found["low"], found["high"], found["n"]
@@ -173,7 +174,7 @@ def _shifts_across(arms: Sequence[ArmRows]) -> Figure:
     ]
     series, facts = [], []
     for system in wanted:
-        ends = [_shift(arm, _of(arm, name), system.key, system.axis) for arm, name in pairs]
+        ends = [_shift(arm, _of(arm, name), system) for arm, name in pairs]
         series.append(_series(system_title(system), titles, ends))
         facts += [
             f"{system_title(system)}, {title}: {shown(*one[:3])}"
