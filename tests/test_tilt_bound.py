@@ -185,6 +185,24 @@ def test_newcomers_wave_leader_and_source():
         newcomers(["2026-01-01", 5], "2026-02-01")
 
 
+def test_times_are_compared_as_times_and_not_as_texts():
+    until = "2026-01-31T12:00:00+00:00"
+    times = [
+        "2026-01-31",  # the beginning of that day
+        "2026-01-31T11:59:59Z",
+        "2026-01-31T13:30:00+02:00",  # half past eleven
+        "2026-01-31T11:30:00-02:00",  # half past one
+        "2026-02-01",
+    ]
+    assert newcomers(times, until).tolist() == [False, False, False, True, True]
+    assert newcomers(["2026-01-31", "2026-01-31T00:00:01"], "2026-01-31").tolist() == [False, True]
+    for wrong in ("yesterday", "", "2026-13-01"):
+        with pytest.raises(InputError, match=r"metadata\['time'\]: expected a time.*row 1"):
+            newcomers(["2026-01-01", wrong], until)
+    with pytest.raises(InputError, match="trusted_until: expected a time"):
+        TiltBound(trusted_until="soon")
+
+
 def test_trusted_candidates_of_the_pool_stand_in_for_a_memory():
     x, y = [0.9, 0.8, 0.7, 0.6, 0.5], [1.0, 0.1, -0.1, 0.2, -0.2]
     times = ["2026-03-01", *["2026-01-01"] * 4]

@@ -7,6 +7,8 @@ fault but never a vector or a whole text (both are private, and messages end up 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sized
+from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -68,6 +70,24 @@ def finite_or_none(value: Any) -> float | None:  # noqa: ANN401  any number, or 
     (0.5, None, None)
     """
     return None if value is None or not np.isfinite(value) else float(value)
+
+
+@lru_cache(maxsize=4096)  # the passages of a pool were often written on the same few days
+def moment(time: str) -> datetime:
+    """Read a time, ISO 8601; one without a zone is taken for UTC, a day for its beginning.
+
+    Raises
+    ------
+    ValueError
+        It is none.
+
+    Examples
+    --------
+    >>> moment("2026-01-31T01:00:00+02:00") < moment("2026-01-31") < moment("2026-01-31T00:00:01Z")
+    True
+    """
+    read = datetime.fromisoformat(time.replace("Z", "+00:00"))
+    return read if read.tzinfo is not None else read.replace(tzinfo=timezone.utc)
 
 
 def shortest(value: np.float32 | float) -> float | None:

@@ -7,11 +7,13 @@ values in the pool's order. Out: masks. Without times nothing is known, and noth
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epibias._plain import described, moment
 from epibias._validate import Float64Array
 from epibias.errors import InputError
 
@@ -24,9 +26,9 @@ def newcomers(times: Sequence[Any], trusted_until: str) -> BoolArray:
     Parameters
     ----------
     times : sequence of str or None [n]
-        ISO 8601, all of one form, so that their order is that of the texts. None: not known.
+        ISO 8601; a day is its beginning, a time without a zone is UTC. None: not known.
     trusted_until : str
-        The same form.
+        The same.
 
     Returns
     -------
@@ -35,18 +37,29 @@ def newcomers(times: Sequence[Any], trusted_until: str) -> BoolArray:
     Raises
     ------
     InputError
-        A time that is neither a text nor None.
+        A time that is neither None nor ISO 8601.
 
     Examples
     --------
     >>> newcomers(["2026-01-02", None, "2026-03-01"], "2026-02-01")
     array([False,  True,  True])
     """
-    for row, time in enumerate(times):
-        if not (time is None or isinstance(time, str)):
-            expected = "ISO 8601 texts or None"
-            raise InputError("metadata['time']", expected, type(time).__name__, f"row {row}")
-    return np.array([time is None or time > trusted_until for time in times], np.bool_)
+    last = _read(trusted_until, "trusted_until", None)
+    read = [
+        None if time is None else _read(time, "metadata['time']", f"row {row}")
+        for row, time in enumerate(times)
+    ]
+    return np.array([time is None or time > last for time in read], np.bool_)
+
+
+def _read(time: object, argument: str, where: str | None) -> datetime:
+    expected = "a time, ISO 8601, or None"
+    if not isinstance(time, str):
+        raise InputError(argument, expected, type(time).__name__, where)
+    try:
+        return moment(time)
+    except ValueError:
+        raise InputError(argument, expected, described(time), where) from None
 
 
 def admitted(

@@ -107,7 +107,7 @@ class TiltBound:
         if self.per_source is not None:
             plain["per_source"] = _validate.integer("per_source", self.per_source, low=1)
         if self.trusted_until is not None:
-            _validate.text("trusted_until", self.trusted_until)
+            newcomers([], self.trusted_until)  # refuses what is no time
         if isinstance(self.memory, Mapping):
             records = {text: CleanRecord(*values) for text, values in self.memory.items()}
             object.__setattr__(self, "memory", CleanMemory(records, plain["k"]))

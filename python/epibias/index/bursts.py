@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from epibias._plain import moment
 from epibias._validate import Float32Array, Int64Array
 from epibias.data_sets import GoldenQuery
 from epibias.index import signals
@@ -173,7 +174,7 @@ def _by_age(
     late: dict[str, set[str]] = {}
     early: dict[str, set[str]] = {}
     for one in arrivals:
-        days = (signals.moment(now) - signals.moment(one.time)).total_seconds() / 86400
+        days = (moment(now) - moment(one.time)).total_seconds() / 86400
         if days <= window_days:
             late.setdefault(one.query, set()).add(one.account)
         elif one.promoted:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epibias._plain import moment
 from epibias.errors import InputError
 from epibias.index.answering import logged_query
 from epibias.index.catalogue import DONE, GONE
 from epibias.index.reader import IndexReader
-from epibias.index.signals import moment
 
 if TYPE_CHECKING:
     from epibias.index.store import IndexStore

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime, timezone
+
+from epibias._plain import moment
 
 WORD = re.compile(r"[^\W_]+")
 SHINGLE = 4  # words in a row: a run
@@ -61,9 +62,3 @@ def span_in_days(times: Iterable[str | None], now: str) -> float | None:
     if not known:
         return None
     return (moment(now) - min(known)).total_seconds() / 86400
-
-
-def moment(time: str) -> datetime:
-    """Read a time; one without a zone is taken for UTC."""
-    read = datetime.fromisoformat(time.replace("Z", "+00:00"))
-    return read if read.tzinfo is not None else read.replace(tzinfo=timezone.utc)
