@@ -8,6 +8,7 @@ import tracemalloc
 import pytest
 
 from epibias.corpus import Corpus, Passage, Qrels, Queries
+from epibias._plain import moment
 from epibias.errors import InputError
 
 PASSAGES = [
@@ -108,6 +109,16 @@ def test_a_wrong_passage_is_named_with_row_and_field(passage, message):
 )
 def test_dates_and_times_in_iso_8601_are_taken(time):
     assert Corpus([Passage("p", "a", time=time)])[0].time == time
+
+
+def test_every_time_that_is_taken_has_a_moment():
+    """In one order, whatever is left out of it: the year is its first day."""
+    times = ["2026", "2026-01-01T00:00:00.5Z", "2026-01-01 00:01", "2026-02", "2026-02-01T01:00Z",
+             "2026-02-01T01:30:00+00:00", "2026-02-01T00:45:00.123456-01:00", "2026-02-02"]  # fmt: skip
+    Corpus([Passage(f"p{n}", "a", time=time) for n, time in enumerate(times)])
+    assert sorted(times[::-1], key=moment) == times
+    assert moment(times[1]).microsecond == 500_000
+    assert moment("2026-02").isoformat() == "2026-02-01T00:00:00+00:00"
 
 
 @pytest.mark.parametrize("time", ["2026-13", "2026-1-1", "20261130", "2026-11-30T25:00", "", 2026])

@@ -6,6 +6,7 @@ fault but never a vector or a whole text (both are private, and messages end up 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sized
 from datetime import datetime, timezone
 from functools import lru_cache
@@ -72,9 +73,11 @@ def finite_or_none(value: Any) -> float | None:  # noqa: ANN401  any number, or 
     return None if value is None or not np.isfinite(value) else float(value)
 
 
-@lru_cache(maxsize=4096)  # the passages of a pool were often written on the same few days
+@lru_cache(maxsize=4096)  # passages were often written on the same few days
 def moment(time: str) -> datetime:
-    """Read a time, ISO 8601; one without a zone is taken for UTC, a day for its beginning.
+    """Read a date or time in ISO 8601, from a year to a time with offset: its first moment.
+
+    One without an offset is taken for UTC.
 
     Raises
     ------
@@ -85,8 +88,15 @@ def moment(time: str) -> datetime:
     --------
     >>> moment("2026-01-31T01:00:00+02:00") < moment("2026-01-31") < moment("2026-01-31T00:00:01Z")
     True
+    >>> moment("2026-02").isoformat(), moment("2026-02-01T09:15:00.5Z").microsecond
+    ('2026-02-01T00:00:00+00:00', 500000)
     """
-    read = datetime.fromisoformat(time.replace("Z", "+00:00"))
+    day, clock = time[:10], time[11:].replace("Z", "+00:00")
+    if len(day) < 10:
+        day += "-01-01"[len(day) - 4 :]
+    # Python 3.10 reads neither Z nor a fraction of other than 3 or 6 digits.
+    clock = re.sub(r"[.](\d+)", lambda found: f".{found[1]:0<6}"[:7], clock)
+    read = datetime.fromisoformat(f"{day}T{clock}" if clock else day)
     return read if read.tzinfo is not None else read.replace(tzinfo=timezone.utc)
 
 

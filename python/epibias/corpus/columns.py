@@ -11,10 +11,9 @@ import math
 import re
 from array import array
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime
 
 from epibias import _validate
-from epibias._plain import described
+from epibias._plain import described, moment
 from epibias.errors import InputError
 
 RESERVED_FIELDS = ("_id", "text", "title", "source", "tier", "author", "time")
@@ -167,12 +166,7 @@ def check_time(argument: str, value: object, where: str | None) -> None:
     if not isinstance(value, str) or not _ISO_8601.fullmatch(value):
         raise InputError(argument, expected, described(value), where)
     try:
-        day = value[:10]
-        date.fromisoformat(day + "-01-01"[(len(day) - 4) :] if len(day) < 10 else day)
-        if len(value) > 10:
-            # Python 3.10 reads neither Z nor a fraction of other than 3 or 6 digits.
-            clock = re.sub(r"[.]\d+", "", value[11:].replace("Z", "+00:00"))
-            datetime.fromisoformat(f"{day}T{clock}")
+        moment(value)
     except ValueError as error:
         raise InputError(argument, expected, f"{value!r}: {error}", where) from None
 
