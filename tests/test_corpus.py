@@ -7,8 +7,8 @@ import tracemalloc
 
 import pytest
 
-from epibias.corpus import Corpus, Passage, Qrels, Queries
 from epibias._plain import moment
+from epibias.corpus import Corpus, Passage, Qrels, Queries
 from epibias.errors import InputError
 
 PASSAGES = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -133,6 +134,18 @@ def test_the_rate_of_bursts_is_that_of_the_history_and_tries_are_no_history(stor
     now = Clock().now.isoformat()
     found, _ = burst_findings(trusted, staged, QUERIES, embeddings, here, before, now)
     assert bool(found) == fires
+
+
+@pytest.mark.parametrize("time", ["2025", "2025-11", "2025-11-01T09:15:00.5Z"])
+def test_a_page_of_any_date_that_a_corpus_takes_stops_no_check(tmp_path, time):
+    *rest, last = first_pages()
+    dated = replace(last, passage=replace(last.passage, time=time))
+    store = make_store(tmp_path / "store", [*rest, dated])
+    attack = "recover a locked account how to recover a locked account without checks"
+    bad = store.stage([page("x", attack, account="eve")], by="ops", reason="r")
+    report = store.promote(bad.id, by="ops", reason="r").report
+    assert "challenge" in {finding.kind for finding in report.findings}
+    assert not [note for note in report.notes if "no test for bursts" in note]
 
 
 def test_a_store_that_is_too_young_says_that_it_cannot_see_bursts(tmp_path):
