@@ -113,8 +113,16 @@ def test_dates_and_times_in_iso_8601_are_taken(time):
 
 def test_every_time_that_is_taken_has_a_moment():
     """In one order, whatever is left out of it: the year is its first day."""
-    times = ["2026", "2026-01-01T00:00:00.5Z", "2026-01-01 00:01", "2026-02", "2026-02-01T01:00Z",
-             "2026-02-01T01:30:00+00:00", "2026-02-01T00:45:00.123456-01:00", "2026-02-02"]  # fmt: skip
+    times = [
+        "2026",
+        "2026-01-01T00:00:00.5Z",
+        "2026-01-01 00:01",
+        "2026-02",
+        "2026-02-01T01:00Z",
+        "2026-02-01T01:30:00+00:00",
+        "2026-02-01T00:45:00.1234-01:00",
+        "2026-02-02",
+    ]
     Corpus([Passage(f"p{n}", "a", time=time) for n, time in enumerate(times)])
     assert sorted(times[::-1], key=moment) == times
     assert moment(times[1]).microsecond == 500_000

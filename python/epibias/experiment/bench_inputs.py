@@ -152,7 +152,7 @@ class LoadedSet:
                 for polarity in polarities_of(attack, config):
                     source = OWN_PASSAGES if attack.kind == "decoys" else attack.name
                     found[question.id, source, polarity] = (
-                        max(config.injections)
+                        max(config.injections, default=0)
                         if attack.kind == "verbatim"
                         else len(self._given(attack, question, polarity))
                     )
