@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -246,13 +245,13 @@ class RunFolder:
         )
 
     def _raw_sha256(self) -> str:
-        return hashlib.sha256((self.path / "raw.parquet").read_bytes()).hexdigest()
+        return _files.sha256_of(self.path / "raw.parquet")
 
     def _check_raw(self) -> None:
         marker = self._read_json("complete.json") or {}
         try:
             found = self._raw_sha256()
-        except OSError:
+        except InputError:
             found = "no such file"
         if found != marker.get("raw_sha256"):
             expected = f"the file this run finished with (sha256 {marker.get('raw_sha256')})"

@@ -95,7 +95,8 @@ class Failure:
         the protocol promises, or beyond the longest body), "refused" (the server does not take
         the request: wrong key, unknown model, a parameter that it does not know).
     message : str
-        What happened, for a person; without prompts, answers and keys.
+        What happened, for a person; without keys. Of an error it has the server's own words, up to
+        200 characters, of a body that is not JSON the first 40.
     attempts : int
         How often it was tried.
     text : str, optional

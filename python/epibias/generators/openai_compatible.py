@@ -2,8 +2,9 @@
 
 Owns the way of a prompt through HTTP: deadlines, attempts, pace, concurrency, the longest body.
 What a response means is judged in `exchange`; when to send, in `pace`. Prompts and key go to the
-one address that was named and nowhere else: redirects are reported, not followed. The key is read
-from an environment variable and is in no identity, message or repr.
+one address that was named, through the proxy that the environment names (HTTP_PROXY, HTTPS_PROXY)
+if it does, and nowhere else: redirects are reported, not followed. The key is read from an
+environment variable and is in no identity, message or repr.
 
 asyncio is used inside, because only cancelling holds a deadline: HTTP libraries' own time limits
 are for one read, and a server that sends a byte now and then never reaches them.

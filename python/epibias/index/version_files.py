@@ -25,7 +25,7 @@ from epibias import _files, _validate
 from epibias._validate import Float32Array
 from epibias.errors import InputError
 from epibias.index import rows as row_columns
-from epibias.index.hashed_file import BYTES_AT_ONCE, SEALED, HashedFile
+from epibias.index.hashed_file import SEALED, HashedFile
 from epibias.index.rows import Row, VersionRows
 from epibias.index.sealing import Sealer
 
@@ -257,7 +257,7 @@ def open_version(
             raise InputError(file_name, "a file that can be read", found, str(path)) from None
         if size != about["bytes"]:
             raise InputError(file_name, f"{about['bytes']} bytes", f"{size} bytes", str(path))
-        if hashes and (found := _sha256_of(path)) != about["sha256"]:
+        if hashes and (found := _files.sha256_of(path)) != about["sha256"]:
             expected = f"SHA-256 {about['sha256'][:12]}…, as the manifest has it"
             raise InputError(file_name, expected, f"{found[:12]}…: it was changed", str(path))
     if sealer is None:
@@ -311,13 +311,3 @@ def destroy_version(versions: Path, name: str) -> None:
         _files.sync_folder(versions)
         shutil.rmtree(doomed)
         _files.sync_folder(versions)
-
-
-def _sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
-        block = bytearray(BYTES_AT_ONCE)
-        view = memoryview(block)
-        while n := file.readinto(block):
-            digest.update(view[:n])
-    return digest.hexdigest()
