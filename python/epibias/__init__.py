@@ -6,7 +6,7 @@ begins with an example.
 
 from epibias.attacks import inject
 from epibias.corpus import Corpus, Passage
-from epibias.defenses import MMR, BiasDef, Chain, Defense, NoDefense
+from epibias.defenses import MMR, BiasDef, Chain, Defense, NoDefense, TiltBound
 from epibias.encoder import Encoder, SentenceTransformerEncoder
 from epibias.errors import InputError, MissingExtraError, TruncationWarning, ValidityWarning
 from epibias.polarization import PolarizationAxis
@@ -33,6 +33,7 @@ __all__ = [
     "Selection",
     "SentenceTransformerEncoder",
     "ThresholdSweep",
+    "TiltBound",
     "TruncationWarning",
     "ValidityWarning",
     "inject",
