@@ -11,7 +11,7 @@ from epibias.attacks import AdversarialPassage, AdversarialSet
 from epibias.corpus import Corpus, Passage
 from epibias.defenses import BiasDef
 from epibias.defenses.registry import REGISTRY
-from epibias.errors import InputError
+from epibias.errors import InputError, ValidityWarning
 from epibias.experiment import bench_inputs
 from epibias.experiment.bench_inputs import attacks_of, check_extras, load_set, set_identity
 from epibias.experiment.config import read_config
@@ -235,6 +235,18 @@ def test_every_prompt_that_a_run_could_ask_for_is_counted(tmp_path):
     of_answers, of_judge = 3 * attacks * 2 * 2 * 2, 2 * 6
     # 288 passages and 3 × 2 × 10 injected ones are fewer than 3 × 7 pools of 20.
     assert arm.prompts == of_answers + of_judge + min(288 + 60, 3 * attacks * 20)
+
+
+def test_polarities_of_axes_that_only_a_rule_oriented_are_told(tmp_path):
+    class Unlabelled(FakeLoaders):
+        def questions(self, config, choice):
+            found = super().questions(config, choice)
+            asked = [replace(one, stances=None) for one in found.questions[:2]]
+            return replace(found, questions=(*asked, *found.questions[2:]))
+
+    config = read_config(write_config(tmp_path))
+    with pytest.warns(ValidityWarning, match="anchors of 2 of 3 questions have no stances"):
+        load_set(config, config.datasets[0], Unlabelled())
 
 
 def test_the_paper_can_be_counted_where_its_data_are_not(tmp_path, monkeypatch):

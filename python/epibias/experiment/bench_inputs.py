@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from epibias.attacks.question_copies import poisonedrag, verbatim
 from epibias.corpus import Passage
 from epibias.data_sets import Question, QuestionSet, load_questions
 from epibias.encoder import Encoder
-from epibias.errors import InputError
+from epibias.errors import InputError, ValidityWarning
 from epibias.experiment.config_types import (
     AttackChoice,
     Config,
@@ -196,12 +197,26 @@ def load_set(
     ------
     InputError
         A set or file that cannot be loaded; fewer passages than candidates.
+
+    Warns
+    -----
+    ValidityWarning
+        Anchors without stances: a rule orients their axes, so which side is positive is the rule's
+        choice, and an attack must have taken its polarity from the same axes.
     """
     questions = loaders.questions(config, choice)
     chosen = questions.questions[: choice.n_questions]
     if choice.adversarial is not None:
         own = AdversarialSet.read(config.path(choice.adversarial))
         chosen = tuple(_with_passages(one, own) for one in chosen)
+    n_by_rule = sum(bool(one.anchors) and one.stances is None for one in chosen)
+    if n_by_rule and config.attacks:
+        message = (
+            f"dataset {choice.name!r}: anchors of {n_by_rule} of {len(chosen)} questions have no "
+            "stances, so a rule says which side is positive: polarities must have been read from "
+            "the same axes (`epibias attack make ebi --data-anchors`, with the encoder that scores)"
+        )
+        warnings.warn(message, ValidityWarning, stacklevel=2)
     needed = max(config.k) * config.pool_factor
     if len(questions.corpus) < needed:
         expected = f"at least {needed} passages, k · pool_factor, to retrieve"
