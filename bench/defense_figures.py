@@ -109,18 +109,49 @@ def _main_table(report: Report, where: Mapping[str, str], methods: Sequence[str]
         clean = value(report, "kept", attack="clean", pool=POOL, method=method, **where)
         if clean is None:
             continue
-        cells.append(_short(1 - clean[0]))
-        cells += [_cell(report, "a_recall", n, method, where) for n in GOAL_LEVELS]
+        mean, low, high = clean
+        cells.append(_with_ends((1 - mean, 1 - high, 1 - low)))
+        cells += [_cell(report, "a_recall", n, method, where, ends=True) for n in GOAL_LEVELS]
         for metric in ("tilt", "stance_tilt"):
             cells += [_cell(report, metric, n, method, where) for n in levels]
         lines.append(cells)
-    return _markdown(head, lines)
+    return _markdown(head, lines) + _pools_without_tilt(report, where)
 
 
-def _cell(report: Report, metric: str, level: int, method: str, where: Mapping[str, str]) -> str:
+def _cell(
+    report: Report,
+    metric: str,
+    level: int,
+    method: str,
+    where: Mapping[str, str],
+    *,
+    ends: bool = False,
+) -> str:
     attack = "ebi" if level else "clean"
     found = value(report, metric, attack=attack, injected=level, pool=POOL, method=method, **where)
-    return "" if found is None else _short(found[0])
+    if found is None:
+        return ""
+    return _with_ends(found) if ends else _short(found[0])
+
+
+def _with_ends(interval: Sequence[float]) -> str:
+    """Mean and 95 % interval over questions."""
+    mean, low, high = map(_short, interval)
+    return f"{mean} [{low}, {high}]"
+
+
+def _pools_without_tilt(report: Report, where: Mapping[str, str]) -> str:
+    """Say of how few clean pools a tilt is known at all, whatever the defence selects."""
+    [clean] = select(report, attack="clean", pool=POOL, method="none", **where)
+    known = clean.get("n_known", {})
+    if not known:
+        return ""
+    counts = [
+        f"a {name} in {known[metric]} of {clean['n_pools']}"
+        for metric, name in (("tilt", "tilt"), ("stance_tilt", "stance tilt"))
+        if metric in known
+    ]
+    return f"\nClean pools with {', '.join(counts)}; the others have none to average.\n"
 
 
 def _attack_table(report: Report, where: Mapping[str, str]) -> str:
@@ -196,8 +227,9 @@ def figures(report: Report) -> dict[str, str]:
             name: [p for method in methods if (p := _frontier_point(report, where, method))]
             for name, methods in CURVES.items()
         }
+        levels = _levels(report, where)
         made[f"defense_frontier_{family}_{encoder}.svg"] = chart(
-            f"{family}, {encoder}: held-out questions, EBI, mean over 1, 5 and 10 injections",
+            f"{family}, {encoder}: held-out questions, EBI, mean over {levels} injected",
             "clean loss: share of the clean top 5 that is not selected",
             "A-Recall@5",
             frontier,
@@ -219,6 +251,14 @@ def figures(report: Report) -> dict[str, str]:
                 attacker,
             )
     return made
+
+
+def _levels(report: Report, where: Mapping[str, str]) -> str:
+    """Levels that there is a result of: questions with few passages have not all."""
+    wanted = {"metric": "a_recall", "attack": "ebi", "pool": POOL, "method": "none"}
+    return ", ".join(
+        str(n) for n in GOAL_LEVELS if value(report, **wanted, injected=n, **where) is not None
+    )
 
 
 def _frontier_point(report: Report, where: Mapping[str, str], method: str) -> Point | None:

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import defense_figures
 import defense_frontier
 import defense_protocol as protocol
+import defense_run
 import defense_texts as texts
 import defense_trials
 from defense_protocol import Condition
@@ -230,6 +231,42 @@ def test_stripping_takes_the_question_out():
     assert texts.stripped(question, text) == "Rest matters. Nobody loses."
     assert texts.stripped(question, question) == question  # something stays
     assert texts.triples_shared(question, question) == 1.0
+
+
+def test_a_table_has_intervals_and_says_how_many_pools_a_tilt_is_of():
+    where = {"family": "f", "encoder": "e", "part": "held out"}
+    row = {
+        **where, "method": "none", "pool": protocol.POOL, "n_pools": 9,
+        "kept": [0.9, 0.8, 1.0], "a_recall": [0.25, 0.1, 0.4], "tilt": [0.5, 0.4, 0.6],
+        "stance_tilt": None, "strength": 0.0,
+    }  # fmt: skip
+    clean = {**row, "attack": "clean", "injected": 0, "n_known": {"tilt": 4, "stance_tilt": 0}}
+    attacked = [{**row, "attack": "ebi", "injected": n} for n in protocol.GOAL_LEVELS]
+    table = defense_figures._main_table({"results": [clean, *attacked]}, where, ["none"])
+    assert "| none | .100 [.000, .200] | .250 [.100, .400] |" in table
+    assert "Clean pools with a tilt in 4 of 9, a stance tilt in 0 of 9" in table
+
+
+def test_a_mean_over_pools_tells_of_those_that_have_no_value(cases, rows):
+    only_one = replace(cases[1], passages=cases[1].passages[:1], stances=cases[1].stances[:1])
+    some = [cases[0], only_one]
+    axes = {
+        case.name: quietly_fitted(
+            np.stack([rows[text] for text in case.anchors]), case.anchor_stances, "ridge"
+        )
+        for case in some
+    }
+    setting = defense_frontier.Setting(
+        "f", "e", some, rows, [("drones",), ("masks",)], {"held out": ["drones", "masks"]}, {}
+    )
+    clean = protocol.trials(some, rows, protocol.CLEAN)
+    reference = defense_trials.references(clean, axes, rows)
+    none = NoDefense(protocol.K)
+    values = defense_trials.columns(defense_trials.run(clean, axes, lambda _: none, reference))
+    found = defense_run._rows(setting, protocol.CLEAN, clean, {"none": values, "biasdef": values})
+    assert [row["n_known"]["tilt"] for row in found] == [1, 1]
+    assert [row["n_pools"] for row in found] == [2, 2]
+    assert all("a_recall" not in row["n_known"] for row in found)
 
 
 def test_figures_need_no_script():
