@@ -111,6 +111,16 @@ def test_a_passage_of_the_reference_is_no_evidence_for_itself():
     assert nli.n_pairs == n_before
 
 
+def test_a_title_is_no_sentence_and_does_not_hide_whose_text_it_is():
+    corpus = Corpus([Passage("p", "The bridge opened in 1932. It is made of steel.", "Bridges")])
+    reference = FactReference.build(corpus, FakeEncoder())
+    assert reference.sentences == ("The bridge opened in 1932.", "It is made of steel.")
+    [own] = corpus.encoded_texts  # as a pool has it
+    claims = ["The bridge opened in 1932."]
+    assert reference.evidence(claims, 1) == [claims]
+    assert reference.evidence(claims, 1, own=[own]) == [[]]
+
+
 def test_as_much_evidence_is_found_whatever_is_left_out():
     long = "Trams ran until 1961. Trams ran in town. Trams ran at night. Trams ran on rails."
     reference = FactReference.build([long, *FACTS], FakeEncoder())

@@ -63,6 +63,7 @@ class FactReference:
         Parameters
         ----------
         reference : Corpus or sequence of str
+            Titles of a corpus are no sentences, and left out.
         encoder : Encoder
 
         Returns
@@ -78,15 +79,17 @@ class FactReference:
         --------
         See the class.
         """
-        texts = reference.encoded_texts if isinstance(reference, Corpus) else reference
-        if isinstance(texts, str):
+        if isinstance(reference, str):
             raise InputError("reference", "a corpus or a sequence of texts", "one text")
-        for row, text in enumerate(texts):
-            _validate.text("reference", text, f"row {row}")
+        if isinstance(reference, Corpus):
+            # What a pool has as a passage's text, by which its own sentences are known.
+            wholes, bodies = list(reference.encoded_texts), [one.text for one in reference]
+        else:
+            wholes = bodies = list(reference)
         passages: dict[str, set[str]] = {}
-        for text in texts:
-            for sentence in sentences(text):
-                passages.setdefault(sentence, set()).add(_hashed(text))
+        for row, (whole, body) in enumerate(zip(wholes, bodies, strict=True)):
+            for sentence in sentences(_validate.text("reference", body, f"row {row}")):
+                passages.setdefault(sentence, set()).add(_hashed(whole))
         if not passages:
             raise InputError("reference", "at least one sentence", "none")
         unique = tuple(passages)
