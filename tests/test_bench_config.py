@@ -142,6 +142,7 @@ def test_a_set_with_the_same_texts_and_other_labels_is_another_one(tmp_path):
         relabelled(
             loaded, adversarial={"positive": sides["negative"], "negative": sides["positive"]}
         ),
+        *(relabelled(loaded, adversarial={side: sides["positive"]}) for side in sides),
         relabelled(loaded, stances=tuple(-one for one in first.stances)),
         relabelled(loaded, poles=("no", "yes")),
         replace(loaded, questions=replace(loaded.questions, corpus=corpus)),
