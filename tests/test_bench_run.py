@@ -240,8 +240,7 @@ def test_shifts_beside_each_other_are_on_one_axis(tmp_path, undrawn):
     summary = json.loads((result.folder / "summary.json").read_text(encoding="utf-8"))
     [figure] = [one for one in summary["figures"] if one["key"] == "6d"]
     assert figure["series"][0]["x"] == ["no defence", "BiasDef (pca)"]
-    means = read_csv(result.folder, "answers.csv")  # the tables have the other axis
-    assert ("biasdef", "random") in {(row["defense"], row["axis"]) for row in means}
+    assert "random" in {row["axis"] for row in read_csv(result.folder, "answers.csv")}
 
 
 def test_a_generator_that_is_down_leaves_the_retrieval_whole(tmp_path, config, undrawn):
@@ -358,7 +357,10 @@ def test_passages_that_an_attack_writes_need_an_owner(tmp_path, undrawn):
     text = SMALL.replace('"decoys"', '"poisonedrag"').replace("questions = 3", "questions = 1")
     config = read_config(write_config(tmp_path, text))
     with pytest.raises(InputError, match="i_own_this_index"):
-        run_bench(config, tmp_path / "run", loaders=FakeLoaders())
+        run_bench(config, tmp_path / "run")  # before anything is loaded or encoded
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(InputError, match="jobs: expected an integer of at least 1"):
+        run_bench(config, tmp_path / "run", jobs=0)
     result = run_bench(config, tmp_path / "run", loaders=FakeLoaders(), i_own_this_index=True)
     rows = raw.read(result.folder / "raw.parquet")
     poisoned = [r for r in rows if r["condition"] == "poisonedrag-5"]

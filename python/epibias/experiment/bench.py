@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from epibias import _validate
 from epibias.attacks.facts import FactTable
 from epibias.corpus import Passage
 from epibias.defenses.facts import FactReference
@@ -224,7 +225,8 @@ def run_bench(
 
     started = time.perf_counter()
     listener = listener or Silent()
-    bench_inputs.check_extras(config)
+    _validate.integer("jobs", jobs, low=1)
+    bench_inputs.check_start(config, i_own_this_index=i_own_this_index)
     experiment = Experiment(config, out, loaders or Loaders(), offline, i_own_this_index)
     folder = RunFolder(out)
     with folder.locked():

@@ -16,6 +16,7 @@ from typing import Any
 
 from epibias._validate import extra
 from epibias.attacks.adversarial_set import AdversarialSet
+from epibias.attacks.ownership import confirm
 from epibias.attacks.question_copies import poisonedrag, verbatim
 from epibias.corpus import Passage
 from epibias.data_sets import Question, QuestionSet, load_questions
@@ -39,6 +40,8 @@ from epibias.experiment.plan import (
 )
 from epibias.generators.base import Generator
 from epibias.nli import NLI
+
+WRITTEN_ATTACKS = ("verbatim", "poisonedrag")  # their passages are made in memory
 
 
 class Loaders:
@@ -306,6 +309,20 @@ def _content_sha256(loaded: LoadedSet) -> str:
         for one in found.passages:
             add(name, one.question_id, one.polarity, one.attack, plain(one.passage))
     return digest.hexdigest()
+
+
+def check_start(config: Config, *, i_own_this_index: bool) -> None:
+    """Refuse what could only be told after the corpus was encoded: before the first minute.
+
+    Raises
+    ------
+    InputError
+        A package that is not there; an attack that writes passages, of an index that nobody said
+        to own.
+    """
+    check_extras(config)
+    if any(one.kind in WRITTEN_ATTACKS for one in config.attacks):
+        confirm(i_own_this_index)
 
 
 def check_extras(config: Config) -> None:
