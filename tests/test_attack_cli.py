@@ -275,6 +275,7 @@ def test_facts(capsys, tmp_path, monkeypatch):
     assert code == 0, said.err
     assert "poisonedrag" in said.out
     assert "│ benign" not in said.out
+    assert "benign over passages" not in said.out
 
 
 def test_a_released_set_is_read(capsys, tmp_path):

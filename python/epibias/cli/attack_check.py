@@ -203,8 +203,9 @@ def facts(
         for (attack, side), table in tables.items()
     ]
     caption = (
-        "95 % intervals: bootstrap over questions. The paper, with WikiCheck: not enough info .69 "
-        "(positive), .68 (negative), .71 (benign); support .73, .79, .63"
+        f"95 % intervals: bootstrap over questions{', of benign over passages' * benign}. "
+        "The paper, with WikiCheck: not enough info .69 (positive), .68 (negative), .71 (benign); "
+        "support .73, .79, .63"
     )
     columns = ("attack", "polarity", "claims", "not enough info", "supports / verifiable")
     show_table("Facts", columns, rows, caption)
