@@ -77,3 +77,12 @@ def test_the_fixture_is_small_and_holds_no_secret():
     for path in files:
         text = path.read_text(encoding="utf-8")
         assert not any(word in text for word in ("/home/", "/root/", "api_key", "Bearer"))
+
+
+def test_with_a_model_it_asks_whose_index_it_is(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["offline_run.py", "--model", "none.gguf"])
+    with pytest.raises(SystemExit, match="2"):
+        offline_run.main()
+    assert "--model writes adversarial passages: it needs --i-own-this-index" in (
+        capsys.readouterr().err
+    )
