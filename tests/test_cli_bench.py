@@ -33,6 +33,14 @@ def test_run_then_report_then_finished(small, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "finished" in shown
     assert "28 cells" in shown
+    for name in ("validity.parquet", "raw.parquet"):
+        content = (out / name).read_bytes()
+        (out / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        for command in (["report", str(out)], ["run", str(small), "--out", str(out)]):
+            assert main(["bench", *command]) == 2
+            assert f"{name}: expected the file this run finished with" in capsys.readouterr().err
+        (out / name).write_bytes(content)
+    assert main(["bench", "report", str(out)]) == 0
 
 
 def test_a_dry_run_tells_and_touches_nothing(small, tmp_path, capsys):

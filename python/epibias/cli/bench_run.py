@@ -100,6 +100,7 @@ def report(
         raise InputError("folder", "a finished run (complete.json)", "none", str(folder))
     run_folder = RunFolder(folder)
     with run_folder.locked():
+        run_folder.check()
         found = report_bench(run_folder)
     document: dict[str, Any] = {
         "folder": str(folder),

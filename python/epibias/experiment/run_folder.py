@@ -8,7 +8,7 @@ It does not know what the rows mean.
     parts/          a Parquet file a finished question; removed after the marker is written
     raw.parquet     all parts, in the order of the plan
     tables/ trec/ report.html
-    complete.json   the marker: hash of raw.parquet; a folder without it is unfinished
+    complete.json   the marker: hashes of the rows; a folder without it is unfinished
 
 An experiment has other tables beside the main one, in parts of their own: those of a question are
 written before its main part, so that a question with a main part is whole.
@@ -54,6 +54,8 @@ OWN_FILES = (
     *PARTS,
     "manifest.json",
 )
+# What an experiment's tables are made of, beside raw.parquet; the demo has none of them.
+OTHER_ROWS = ("answers.parquet", "passages.parquet", "validity.parquet", "answers.jsonl")
 LOCK_NAME = ".lock"
 REPLIES_PREFIX = "replies-"  # what models answered: kept even by `overwrite`, as it costs most
 
@@ -133,7 +135,7 @@ class RunFolder:
         for pattern in ("", "parts/", "tables/", "figures/", "trec/", "trec/*/"):
             self._remove(f"{pattern}{_files.TEMPORARY_PREFIX}*")
         if self.is_complete:
-            self._check_raw()
+            self.check()
             self._remove(*PARTS)
             return "complete"
         _files.make_folder(self.parts)
@@ -235,29 +237,39 @@ class RunFolder:
 
     def complete(self, n_rows: int) -> None:
         """Write the marker, last of all, then remove the parts."""
-        marker = {"finished": now(), "n_rows": n_rows, "raw_sha256": self._raw_sha256()}
+        others = {
+            name: _files.sha256_of(self.path / name)
+            for name in OTHER_ROWS
+            if (self.path / name).is_file()
+        }
+        raw_sha256 = _files.sha256_of(self.path / "raw.parquet")
+        marker = {"finished": now(), "n_rows": n_rows, "raw_sha256": raw_sha256, "others": others}
         _files.write_json(self.path / "complete.json", marker)
         self._remove(*PARTS)
+
+    def check(self) -> None:
+        """Refuse rows that are not those that the run finished with.
+
+        Raises
+        ------
+        InputError
+            The first file that was changed, or is gone.
+        """
+        marker = self._read_json("complete.json") or {}
+        expected = {"raw.parquet": marker.get("raw_sha256"), **marker.get("others", {})}
+        for name, digest in expected.items():
+            try:
+                found = _files.sha256_of(self.path / name)
+            except InputError:
+                found = "no such file"
+            if found != digest:
+                what = f"the file this run finished with (sha256 {digest})"
+                raise InputError(name, what, found, f"{self.path}; --overwrite starts anew")
 
     def _part(self, topic: str, table: raw.Table = raw.RAW) -> Path:
         return self.parts / (
             f"{topic}.parquet" if table is raw.RAW else f"{topic}.{table.name}.parquet"
         )
-
-    def _raw_sha256(self) -> str:
-        return _files.sha256_of(self.path / "raw.parquet")
-
-    def _check_raw(self) -> None:
-        marker = self._read_json("complete.json") or {}
-        try:
-            found = self._raw_sha256()
-        except InputError:
-            found = "no such file"
-        if found != marker.get("raw_sha256"):
-            expected = f"the file this run finished with (sha256 {marker.get('raw_sha256')})"
-            raise InputError(
-                "raw.parquet", expected, found, f"{self.path}; --overwrite starts anew"
-            )
 
     def _compare(self, recorded: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         where = f"{self.path}; another --out or --overwrite starts anew"
