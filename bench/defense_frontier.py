@@ -92,7 +92,8 @@ def main() -> int:
     def tell(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    families: dict[str, list[Case]] = {"debates": debates()}
+    shipped = debates()
+    families: dict[str, list[Case]] = {"debates": shipped}
     train: list[Case] = []
     if options.external is not None:
         train = perspectrum(options.external / "perspectrum_dev", "train")[:MOST_CLAIMS]
@@ -112,7 +113,7 @@ def main() -> int:
             key: Path(value).name if isinstance(value, str) and "/" in value else value
             for key, value in encoder.identity.items()
         }
-        everything = [*train, *(case for cases in families.values() for case in cases)]
+        everything = [*train, *shipped, *(case for cases in families.values() for case in cases)]
         rows = encoded(encoder, everything, only_cached=options.only_cached)
         needed = {text for case in everything for text in case.texts()}
         texts_of[name] = {"needed": len(needed), "encoded": len(rows)}
@@ -122,7 +123,7 @@ def main() -> int:
                 tell(f"{family} {name}: {len(cases) - len(usable)} questions not encoded")
             if not usable:
                 continue
-            others = [] if family == "debates" else families["debates"]
+            others = [] if family == "debates" else shipped
             setting = setting_of(family, name, usable, rows, train, others)
             not_encoded[f"{family} {name}"] = len(cases) - len(usable)
             related[f"{family} {name}"] = list(setting.related)
@@ -135,8 +136,8 @@ def main() -> int:
             "seed": SEED, "k": K, "levels": LEVELS, "pools": POOLS, "draws": DRAWS,
             "lambdas": LAMBDAS, "blends": BLENDS, "churn": CHURN,
             "false_removal": methods.FALSE_REMOVAL,
-            "folds": folds([case.name for case in families["debates"]]),
-            "development": development([case.name for case in families["debates"]]),
+            "folds": folds([case.name for case in shipped]),
+            "development": development([case.name for case in shipped]),
             "external": options.external is not None,
             "only_cached": options.only_cached, "questions_not_encoded": not_encoded,
             "related_and_not_learnt_from": related,
