@@ -270,8 +270,8 @@ def test_the_paper_can_be_counted_where_its_data_are_not(tmp_path, monkeypatch):
     assert any("wiki-balance" in line for line in found.unchecked)
     assert any("ebi-wiki-balance.jsonl is not there" in line for line in found.problems)
     assert any("tas-b" in line for line in found.unchecked)
-    assert "and those of 3 data sets" not in found.lines()[0]
-    assert "and those of 1 data sets" in found.lines()[0]
+    assert "(3 of 3 rows" not in found.lines()[0]
+    assert "(1 of 3 rows above not counted)" in found.lines()[0]
 
 
 def test_the_shipped_debates_are_ready(tmp_path, monkeypatch):

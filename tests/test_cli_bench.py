@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from bench_fakes import SMALL, FakeLoaders, write_config
 from epibias.cli import main
-from epibias.experiment import bench_report, tables
+from epibias.experiment import bench_report, dry_run, tables
 
 
 @pytest.fixture
@@ -29,6 +30,8 @@ def test_run_then_report_then_finished(small, tmp_path, capsys):
     assert found["report"] == str(out / "report.html")
     assert main(["bench", "report", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n_rows"] == 28
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "the polarization score" in page[: page.index('id="validity"')]
     assert main(["bench", "run", str(small), "--out", str(out)]) == 0
     shown = capsys.readouterr().out
     assert "finished" in shown
@@ -53,6 +56,34 @@ def test_a_dry_run_tells_and_touches_nothing(small, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "Cells: 28" in shown
     assert "cells, 40 texts" in shown.replace("\n", " ")
+    assert re.search(r"Estimate: about \d+ s,", shown)  # not "0.0 h"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.2, "1 s"), (89, "89 s"), (90, "2 min"), (5400, "1.5 h")]
+)
+def test_a_time_is_told_in_the_unit_that_people_take(seconds, words):
+    assert dry_run._duration(seconds) == words
+
+
+def test_a_dry_run_says_how_many_rows_it_could_not_count():
+    known = dry_run.ArmCount("a", "e", 5, 2, 10, 40, 50, 0)
+    unknown = dry_run.ArmCount("b", "e", 5, None, None, None, None, None)
+    [counts] = dry_run.DryRun("x", [known, unknown], [], [], []).lines()
+    assert counts.startswith("Cells: 40 (1 of 2 rows above not counted). Texts to encode: 50 (1 of")
+
+
+def test_a_run_that_writes_passages_wants_the_word_before_it_begins(small, tmp_path, capsys):
+    text = small.read_text(encoding="utf-8").replace('"decoys"', '"verbatim"')
+    small.write_text(text, encoding="utf-8")
+    out = tmp_path / "run"
+    arguments = ["bench", "run", str(small), "--out", str(out)]
+    assert main([*arguments, "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "verbatim: passages are written, so the run wants --i-own-this-index" in shown
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.startswith("epibias: --i-own-this-index: expected the option")
+    assert not out.exists()
 
 
 def test_what_stands_in_the_way_is_exit_code_1(small, tmp_path, capsys):
@@ -66,6 +97,11 @@ def test_what_stands_in_the_way_is_exit_code_1(small, tmp_path, capsys):
     ("arguments", "message"),
     [
         (["run", "nowhere.toml"], "configuration: expected a file that can be read, got No such"),
+        (
+            ["run", "debate", "--dry-run"],
+            "configuration: expected a TOML file that exists, or one of debates, debates_mpnet, "
+            "paper, got 'debate'",
+        ),
         (["report", "nowhere"], "folder: expected a finished run (complete.json), got none"),
         (["run", "debates", "--jobs", "0"], "jobs"),
     ],

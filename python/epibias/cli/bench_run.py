@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 @guarded
 def run(
     config: Annotated[
-        str, typer.Argument(help="A TOML file; or debates or paper, which are shipped.")
+        str,
+        typer.Argument(help="A TOML file; or debates, debates_mpnet or paper, which are shipped."),
     ],
     out: Annotated[
         Path | None, typer.Option(help="Run folder: made, resumed or rendered again.")
@@ -50,7 +51,9 @@ def run(
     every generator. A run that is killed goes on where it was. Nothing is injected but in memory,
     and nothing is sent but prompts to the generators that the file names.
     """
+    from epibias.cli.attack_options import confirm_ownership
     from epibias.experiment.bench import run_bench
+    from epibias.experiment.bench_inputs import writing_attacks
     from epibias.experiment.config import read_config
     from epibias.experiment.dry_run import dry_run as plan_only
 
@@ -63,6 +66,8 @@ def run(
         else:
             _show_plan(found)
         raise typer.Exit(0 if found.ready else 1)
+    if writing_attacks(read):
+        confirm_ownership(i_own_this_index)
     with progress_bar() as progress:
         listener = Terminal(progress, quiet=as_json)
         result = run_bench(

@@ -186,6 +186,11 @@ class LoadedSet:
         )
 
 
+def writing_attacks(config: Config) -> list[str]:
+    """Names of the attacks that write passages, so that the index has to be one's own."""
+    return [one.name for one in config.attacks if one.kind in WRITTEN_ATTACKS]
+
+
 def polarities_of(attack: AttackChoice, config: Config) -> tuple[str, ...]:
     """Sides that an attack takes; the question word for word takes none."""
     return ("none",) if attack.kind == "verbatim" else config.polarities
@@ -321,7 +326,7 @@ def check_start(config: Config, *, i_own_this_index: bool) -> None:
         to own.
     """
     check_extras(config)
-    if any(one.kind in WRITTEN_ATTACKS for one in config.attacks):
+    if writing_attacks(config):
         confirm(i_own_this_index)
 
 

@@ -63,6 +63,9 @@ def read_config(path: Path | str) -> Config:
         with resources.as_file(source) as shipped:
             return _config(Reader(read_toml(shipped), "", f"{path}.toml"), Path())
     file = Path(path)
+    if not file.suffix and not file.exists():  # the name of a shipped one, mistyped
+        expected = f"a TOML file that exists, or one of {', '.join(SHIPPED)}"
+        raise InputError("configuration", expected, repr(str(path)))
     return _config(Reader(read_toml(file), "", str(path)), file.parent)
 
 

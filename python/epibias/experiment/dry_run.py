@@ -7,6 +7,7 @@ packages, the output folder. What can only be known with a network is said to be
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import shutil
 from dataclasses import asdict, dataclass, replace
@@ -93,13 +94,14 @@ class DryRun:
         seconds = self.seconds()
         if seconds is not None:
             found.append(
-                f"Estimate: {seconds / 3600:.1f} h, at {CELLS_A_SECOND:.0f} cells, "
+                f"Estimate: about {_duration(seconds)}, at {CELLS_A_SECOND:.0f} cells, "
                 f"{TEXTS_A_SECOND:.0f} texts and {PROMPTS_A_SECOND:.0f} prompt a second (two "
-                "cores, no accelerator, one request at a time); yours will differ."
+                "cores, no accelerator, one request at a time), besides loading models and drawing "
+                "figures; yours will differ."
             )
         for title, lines in (
             ("In the way", self.problems),
-            ("Not to be told from here", self.unchecked),
+            ("Not checked here", self.unchecked),
             ("Checked", self.checked),
         ):
             found += [f"{title}: {line}" for line in lines]
@@ -109,7 +111,7 @@ class DryRun:
         """Write a sum, and of how many arms nothing is known."""
         values = [getattr(arm, name) for arm in self.arms]
         unknown = values.count(None)
-        more = f" and those of {unknown} data sets × encoders not counted" if unknown else ""
+        more = f" ({unknown} of {len(values)} rows above not counted)" if unknown else ""
         return f"{sum(one or 0 for one in values):,}{more}"
 
     def document(self) -> dict[str, Any]:
@@ -157,6 +159,10 @@ def dry_run(
     for name in dict.fromkeys(n for e in config.encoders for n in (e.retrieve, e.score) if n):
         _check_encoder(name, problems, unchecked, checked)
     _check_generators(config, offline, problems, unchecked, checked)
+    writing = bench_inputs.writing_attacks(config)
+    if writing:
+        names = ", ".join(writing)
+        checked.append(f"{names}: passages are written, so the run wants --i-own-this-index")
     for one in config.defenses:
         missing = [n for n in KINDS[one.kind].needs if _is_missing(config, n)]
         if missing:
@@ -164,6 +170,13 @@ def dry_run(
     cells = [arm.cells for arm in arms]
     _check_folder(out, sum(one or 0 for one in cells) * BYTES_A_CELL, problems, checked)
     return DryRun(config.name, arms, problems, unchecked, checked)
+
+
+def _duration(seconds: float) -> str:
+    """Write a time in the unit that people would take."""
+    if seconds < 90:
+        return f"{max(1, math.ceil(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _is_missing(config: Config, need: str) -> bool:
@@ -190,7 +203,7 @@ def _load(
         if choice.adversarial is not None and not is_here:
             problems.append(f"data set {choice.name!r}: {choice.adversarial} is not there")
         (unchecked if by_name and counted else problems).append(
-            f"data set {choice.name!r}: not here ({error}){counted}"
+            f"data set {choice.name!r}: cannot be loaded ({error}){counted}"
         )
         return None
     no_anchors = sum(not one.anchors for one in found.chosen)
