@@ -18,6 +18,7 @@ from epibias.experiment.raw import Row
 from epibias.experiment.retrieval_figures import (
     injected_rows,
     line_systems,
+    mean_series,
     shown,
     signed_conditions,
     system_title,
@@ -93,7 +94,7 @@ def _scores(arm: ArmRows, generator: str) -> Figure:
         if not any(one[3] for one in ends):
             continue
         names = [name for name, _, _ in columns]
-        series.append(_series(named.title, names, ends))
+        series.append(mean_series(named.title, names, ends))
         listed = "; ".join(f"{n}: {shown(*e[:3])}" for n, e in zip(names, ends, strict=True))
         facts.append(f"{named.title}: {listed}")
     if not series:
@@ -132,7 +133,7 @@ def _shifts(arm: ArmRows, generator: str) -> Figure:
     if not names:
         return replace(base, missing="Not in this run: no answer came under an attack.")
     facts = [f"{name}: {shown(*one[:3])}" for name, one in zip(names, ends, strict=True)]
-    return replace(base, series=(_series("mean", names, ends),), facts=tuple(facts))
+    return replace(base, series=(mean_series("mean", names, ends),), facts=tuple(facts))
 
 
 def _shift(arm: ArmRows, rows: Sequence[Row], system: System) -> Ends:
@@ -154,7 +155,7 @@ def _scores_across(arms: Sequence[ArmRows]) -> Figure:
         rows = _of(arm, generator)
         ends = [_mean(arm, rows, "none", c, polarity, "answer_score") for _, c, polarity in columns]
         title = f"{arm.label}, {generator}"
-        series.append(_series(title, names, ends))
+        series.append(mean_series(title, names, ends))
         listed = "; ".join(f"{n}: {shown(*e[:3])}" for n, e in zip(names, ends, strict=True))
         facts.append(f"{title}: {listed}")
     return replace(base, series=tuple(series), facts=tuple(facts))
@@ -175,7 +176,7 @@ def _shifts_across(arms: Sequence[ArmRows]) -> Figure:
     series, facts = [], []
     for system in wanted:
         ends = [_shift(arm, _of(arm, name), system) for arm, name in pairs]
-        series.append(_series(system_title(system), titles, ends))
+        series.append(mean_series(system_title(system), titles, ends))
         facts += [
             f"{system_title(system)}, {title}: {shown(*one[:3])}"
             for title, one in zip(titles, ends, strict=True)
@@ -193,7 +194,3 @@ def _pairs(arms: Sequence[ArmRows]) -> list[tuple[ArmRows, str]]:
 
 def _by(generator: str) -> str:
     return f" of {generator}" if generator else ""
-
-
-def _series(name: str, x: Sequence[str], ends: Sequence[Ends]) -> Series:
-    return Series(name, x, [e[0] for e in ends], [e[1] for e in ends], [e[2] for e in ends])

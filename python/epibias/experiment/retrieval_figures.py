@@ -7,6 +7,7 @@ the reason why there is nothing to draw.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from epibias.experiment import tables
 from epibias.experiment.arm_rows import ArmRows
@@ -170,7 +171,7 @@ def _averages(arm: ArmRows, key: str, title: str, label: str, metric: str) -> Fi
         ends.append(found)
     stated = FIGURES[key].values.get("biasdef")
     marks = () if stated is None else (("paper, BiasDef", None, stated),)
-    return _with(base, [_series("mean", names, ends)], _facts(names, ends), marks)
+    return _with(base, [mean_series("mean", names, ends)], _facts(names, ends), marks)
 
 
 def injected_rows(rows: Sequence[Row], system: System, first_axis: str) -> list[Row]:
@@ -270,14 +271,15 @@ def fact_figure(arm: ArmRows) -> Figure:
         ("paper" if place == 0 else f"_{name}", float(place), FIGURES["3"].values[name])
         for place, name in enumerate(names)
     )
-    return _with(base, [_series("this run", names, ends)], _facts(names, ends), marks)
+    return _with(base, [mean_series("this run", names, ends)], _facts(names, ends), marks)
 
 
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _series(name: str, x: Sequence[str], ends: Sequence[Ends]) -> Series:
+def mean_series(name: str, x: Sequence[str], ends: Sequence[Ends]) -> Series:
+    """Give means with their intervals under one name."""
     return Series(name, x, [e[0] for e in ends], [e[1] for e in ends], [e[2] for e in ends])
 
 
@@ -291,12 +293,8 @@ def _with(
     facts: Sequence[str],
     marks: tuple[tuple[str, float | None, float], ...] = (),
 ) -> Figure:
-    from dataclasses import replace
-
     return replace(base, series=tuple(series), facts=tuple(facts), marks=marks)
 
 
 def _without(base: Figure, why: str) -> Figure:
-    from dataclasses import replace
-
     return replace(base, missing=f"Not in this run: {why}.")
