@@ -121,7 +121,7 @@ def test_against_plain_loops_on_random_rows():
             table[name] = (table[query] + 0.3 * table[name]).astype(np.float32)
         polarity = ("positive", "negative", "none")[row % 5 % 3]
         made.append(AdversarialPassage(Passage(name, name), f"q{1 + row % 2}", polarity, "x"))
-    with pytest.warns(UserWarning, match="axis"):
+    with pytest.warns(UserWarning, match="^question 'q[12]': the axis"):
         found = property_check(AdversarialSet(tuple(made)), asked, Table(), k=3)
     axes = {}
     for one in asked.questions:

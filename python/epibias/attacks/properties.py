@@ -356,4 +356,9 @@ def fitted_axis(question: Question, encoder: Encoder, method: str = "pca") -> Po
         raise InputError("questions", expected, str(len(question.anchors)), where)
     rows = embedded_passages(encoder, question.anchors, "anchors")
     labels = None if question.stances is None else list(question.stances)
-    return PolarizationAxis.fit(rows, labels=labels, method=method)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        axis = PolarizationAxis.fit(rows, labels=labels, method=method)
+    for one in told:  # of many questions, which?
+        warnings.warn(f"{where}: {one.message}", one.category, stacklevel=2)
+    return axis

@@ -13,7 +13,9 @@ from epibias.cli.console import console, guarded, json_text, progress_bar, rich_
 
 @guarded
 def theory(
-    quick: bool = typer.Option(False, "--quick", help="Small samples: seconds, and no rates."),
+    quick: bool = typer.Option(
+        False, "--quick", help="Small samples, seconds: too few for a verdict on rates."
+    ),
     seed: int = typer.Option(0, help="Of the samples."),
     out: Annotated[Path | None, options.OUT] = None,
     as_json: bool = typer.Option(False, "--json", help="One JSON document on stdout."),
