@@ -160,7 +160,7 @@ def test_without_its_extra_the_command_line_says_so(package):
     assert done.returncode == 2
     assert done.stderr.strip().splitlines() == [
         f"epibias: epibias (the command line): expected the package '{package}' "
-        "(pip install 'epibias[cli]'), got none"
+        "(pip install '.[cli]' in a clone), got none"
     ]
 
 
@@ -172,7 +172,7 @@ def test_a_missing_extra_is_said_before_any_work(tmp_path, capsys, monkeypatch, 
     monkeypatch.setattr(demo_encoder, "load_encoder", lambda _: encoder)
     monkeypatch.setitem(sys.modules, package, None)
     assert main(["demo", "--out", str(tmp_path / "run")]) == 2
-    assert f"pip install 'epibias[{extra}]'" in capsys.readouterr().err
+    assert f"pip install '.[{extra}]'" in capsys.readouterr().err
     assert encoder.n_encoded == 0
     assert not (tmp_path / "run").exists()
 

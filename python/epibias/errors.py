@@ -44,13 +44,13 @@ class MissingExtraError(InputError, ImportError):
     Examples
     --------
     >>> print(MissingExtraError("Corpus.from_parquet", "pyarrow", "parquet"))
-    Corpus.from_parquet: expected the package 'pyarrow' (pip install 'epibias[parquet]'), got none
+    Corpus.from_parquet: expected the package 'pyarrow' (pip install '.[parquet]' in a clone), got none
     """
 
     def __init__(self, argument: str, package: str, extra: str) -> None:
         self.package, self.extra = package, extra
         super().__init__(
-            argument, f"the package '{package}' (pip install 'epibias[{extra}]')", "none"
+            argument, f"the package '{package}' (pip install '.[{extra}]' in a clone)", "none"
         )
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str]]:  # type: ignore[override]
