@@ -43,8 +43,8 @@ class MissingExtraError(InputError, ImportError):
 
     Examples
     --------
-    >>> print(MissingExtraError("Corpus.from_parquet", "pyarrow", "parquet"))
-    Corpus.from_parquet: expected the package 'pyarrow' (pip install '.[parquet]' in a clone), got none
+    >>> print(MissingExtraError("from_parquet", "pyarrow", "parquet"))
+    from_parquet: expected the package 'pyarrow' (pip install '.[parquet]' in a clone), got none
     """
 
     def __init__(self, argument: str, package: str, extra: str) -> None:
