@@ -112,7 +112,7 @@ def main() -> int:
             lap("rollback, all hashes")
     result = {
         "n_passages": n,
-        "seconds": seconds,
+        "wall_seconds": seconds,
         "processor_seconds": processor,
         "limit_s": LIMIT_S,
         "drift": [one.raw_drift for one in drifts],

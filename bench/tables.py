@@ -19,6 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import goals
+import index_table
 import stage_tables
 from stage_tables import NOT_RUN, figure, markdown
 
@@ -229,23 +230,27 @@ def page(found: dict[str, dict[str, Any] | None]) -> str:
     return "\n\n".join(parts)
 
 
-def replaced(path: Path, name: str, content: str) -> str:
+def replaced(text: str, page_name: str, name: str, content: str) -> str:
     """Give a page's text with other content between two markers."""
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-    before, found, rest = path.read_text(encoding="utf-8").partition(begin)
+    before, found, rest = text.partition(begin)
     _, found_end, after = rest.partition(end)
     if not found or not found_end:
-        raise SystemExit(f"{path.name}: expected the markers {begin} and {end}")
+        raise SystemExit(f"{page_name}: expected the markers {begin} and {end}")
     return f"{before}{begin}\n{content}\n{end}{after}"
 
 
 def pages(folder: Path = RESULTS) -> dict[Path, str]:
     """Give each page's text, with its tables made anew."""
     found = read(folder)
-    return {
-        DOCS: replaced(DOCS, "benchmarks", f"### Goals\n\n{goals.table(found)}\n\n{page(found)}"),
-        README: replaced(README, "bench-table", short_table(found["cosine_topk"])),
-    }
+    proofs = folder / "acceptance.json"
+    acceptance = json.loads(proofs.read_text(encoding="utf-8")) if proofs.is_file() else None
+    benchmarks = f"### Goals\n\n{goals.table(found)}\n\n{page(found)}"
+    readme = README.read_text(encoding="utf-8")
+    readme = replaced(readme, README.name, "bench-table", short_table(found["cosine_topk"]))
+    readme = replaced(readme, README.name, "index-table", index_table.table(acceptance))
+    docs = DOCS.read_text(encoding="utf-8")
+    return {DOCS: replaced(docs, DOCS.name, "benchmarks", benchmarks), README: readme}
 
 
 def main() -> int:

@@ -200,11 +200,9 @@ def test_a_missing_file_is_said_to_be_missing(tables, tmp_path):
     assert "is missing: nothing was measured yet." in tables.short_table(None)
 
 
-def test_a_page_without_markers_is_refused(tables, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("# no markers\n")
+def test_a_page_without_markers_is_refused(tables):
     with pytest.raises(SystemExit, match=r"page\.md: expected the markers <!-- x:begin -->"):
-        tables.replaced(page, "x", "table")
+        tables.replaced("# no markers\n", "page.md", "x", "table")
 
 
 def test_a_goal_is_met_by_its_worst_case_alone(tables):
@@ -215,3 +213,31 @@ def test_a_goal_is_met_by_its_worst_case_alone(tables):
     assert line[1:] == ["≥ 6", "5.5 (FAISS, dim 384, 1 query)", "**no**"]
     assert goals.search("numpy", 6, ("numpy",)).line({"cosine_topk": found})[3] == "yes"
     assert goals.search("numpy", 6, ("numpy",)).line({"cosine_topk": None})[2] == "not measured"
+
+
+def test_what_an_index_withstood_is_counted_or_said_to_be_missing(tables):
+    index_table = sys.modules["index_table"]
+    rate = {"n": 1, "of": 50, "rate": 0.02, "low": 0.0005, "high": 0.1065}
+    drift = {"drift": [0.0] * 24, "n_passages": 1_000_000, "wall_seconds": {"drift": 1.8123}}
+    found = {
+        "index_false_alarms": {
+            "attacked_queries": 12,
+            "attacks_held": {"natural": 12, "burst": 11},
+            "updates_held": rate | {"n": 0, "of": 10},
+            "held": rate,
+            "rate_stated": 0.05,
+        },
+        "index_kills": {"kills": 200, "acknowledged": 1212, "problems": []},
+        "index_readers": {"readers": 2, "promotions": 10, "n_read": [3, 4], "mixed": ["x"]},
+        "index_drift": drift,
+    }
+    found = {name: {**one, "commit": "0123456789abcdef"} for name, one in found.items()}
+    shown = index_table.table(found)
+    assert "| attacks held, of 12 attacked queries | natural 12, burst 11 |" in shown
+    assert "1 of 50 (95 % interval 0.1 to 10.7 %); stated rate 5 %" in shown
+    assert "1,212 acknowledged writes, 0 lost or torn" in shown
+    assert "7 reads, 1 of a mixed version" in shown
+    assert "| drift of 24 golden queries on 1,000,000 passages | 1.81 s |" in shown
+    assert "Commit 0123456789ab;" in shown
+    del found["index_kills"]
+    assert index_table.table(found).startswith("Not measured yet: index_kills")
