@@ -1,4 +1,4 @@
-"""README's table of what a governed index withstood, from `acceptance.json`; for tables.py."""
+"""What a governed index withstood (README) and costs (docs/index.md), from `acceptance.json`."""
 
 from __future__ import annotations
 
@@ -40,6 +40,19 @@ def lines(results: dict[str, Any]) -> list[list[str]]:
             f"{figure(drift['wall_seconds']['drift'])} s",
         ],
     ]
+
+
+def costs(results: dict[str, Any] | None) -> str:
+    """Give the table of a large store's costs, or say that they were not measured."""
+    drift = (results or {}).get("index_drift")
+    if drift is None:
+        return "Not measured yet: index_drift (`bench/results/acceptance.json`)."
+    parts = [
+        [name, figure(seconds), figure(drift["processor_seconds"][name])]
+        for name, seconds in drift["wall_seconds"].items()
+    ]
+    passages = f"{drift['n_passages']:,} passages, {len(drift['drift'])} golden queries"
+    return f"{markdown([passages, 's', 'processor, s'], parts)}\n\nCommit {drift['commit'][:12]}."
 
 
 def table(results: dict[str, Any] | None) -> str:

@@ -1,4 +1,4 @@
-"""Turn bench/results/*.json into the tables of docs/benchmarks.md and README.md.
+"""Turn bench/results/*.json into the tables of docs/benchmarks.md, docs/index.md and README.md.
 
     python bench/tables.py
     python bench/tables.py --check     # exit 1 when the pages say something else
@@ -25,7 +25,7 @@ from stage_tables import NOT_RUN, figure, markdown
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
-DOCS, README = ROOT / "docs" / "benchmarks.md", ROOT / "README.md"
+DOCS, INDEX, README = (ROOT / name for name in ("docs/benchmarks.md", "docs/index.md", "README.md"))
 SHORT_PEERS = ("numpy", "torch", "FAISS", "FAISS Panorama")
 BASE = "auto"  # our contender that ratios are to
 
@@ -249,8 +249,12 @@ def pages(folder: Path = RESULTS) -> dict[Path, str]:
     readme = README.read_text(encoding="utf-8")
     readme = replaced(readme, README.name, "bench-table", short_table(found["cosine_topk"]))
     readme = replaced(readme, README.name, "index-table", index_table.table(acceptance))
-    docs = DOCS.read_text(encoding="utf-8")
-    return {DOCS: replaced(docs, DOCS.name, "benchmarks", benchmarks), README: readme}
+    docs, index = DOCS.read_text(encoding="utf-8"), INDEX.read_text(encoding="utf-8")
+    return {
+        DOCS: replaced(docs, DOCS.name, "benchmarks", benchmarks),
+        INDEX: replaced(index, INDEX.name, "large-store", index_table.costs(acceptance)),
+        README: readme,
+    }
 
 
 def main() -> int:
