@@ -137,7 +137,10 @@ def main() -> int:
         results = {"n_bugs": len(bugs), "unnoticed": unnoticed, "seconds": seconds}
         results |= {"seconds_without_bugs": clean, "seen_by": found}
         RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    return 1 if unnoticed or not enough else 0
+    passed = enough and not unnoticed
+    counts = {"n_bugs": len(bugs), "unnoticed": unnoticed, "jobs": [job.name for job in JOBS]}
+    print(json.dumps(counts | {"passed": passed}))
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

@@ -54,8 +54,10 @@ void check_scores(const std::vector<float>& axes, std::int64_t n_axes, std::int6
     constexpr std::int64_t kRows = 70;
     constexpr std::int64_t kGathered = 9;
     const auto rows = random_values(kRows * dim, 4);
-    std::vector<std::int64_t> indices;
-    for (std::int64_t i = 0; i < n_axes * kGathered; ++i) indices.push_back(i * 7 % kRows);
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(n_axes * kGathered));
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+        indices[i] = static_cast<std::int64_t>(i) * 7 % kRows;
+    }
     std::vector<float> expected(static_cast<std::size_t>(n_axes * kRows));
     std::vector<float> gathered(static_cast<std::size_t>(n_axes * kGathered));
     const MatrixView<const float> row_view{rows.data(), kRows, dim};

@@ -1,8 +1,10 @@
 // What: the checks of this program, and how they compare: with the CPU's function, to the bit.
 #pragma once
 
+#include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -31,7 +33,8 @@ void expect_same(const std::string& name, const std::vector<Value>& got,
                  const std::vector<Value>& expected) {
     if (got.size() != expected.size()) throw std::runtime_error(name + ": sizes differ");
     for (std::size_t i = 0; i < got.size(); ++i) {
-        if (std::memcmp(&got[i], &expected[i], sizeof(Value)) != 0) {
+        using Bytes = std::array<std::byte, sizeof(Value)>;
+        if (std::bit_cast<Bytes>(got[i]) != std::bit_cast<Bytes>(expected[i])) {
             throw std::runtime_error(name + ": element " + std::to_string(i) + ": expected " +
                                      std::to_string(expected[i]) + ", got " +
                                      std::to_string(got[i]));
