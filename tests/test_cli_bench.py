@@ -7,9 +7,10 @@ import re
 
 import pytest
 
-from bench_fakes import SMALL, FakeLoaders, write_config
+from bench_fakes import ANSWERS, SMALL, FakeLoaders, write_config
 from epibias.cli import main
 from epibias.experiment import bench_report, dry_run, tables
+from epibias.generators.base import Failure
 
 
 @pytest.fixture
@@ -44,6 +45,19 @@ def test_run_then_report_then_finished(small, tmp_path, capsys):
             assert f"{name}: expected the file this run finished with" in capsys.readouterr().err
         (out / name).write_bytes(content)
     assert main(["bench", "report", str(out)]) == 0
+
+
+def test_a_run_to_which_no_answer_came_ends_with_1(small, tmp_path, monkeypatch, capsys):
+    def down():
+        return FakeLoaders(lambda prompt, repeat: Failure("down", "refused", attempts=4))
+
+    monkeypatch.setattr("epibias.experiment.bench.Loaders", down)
+    text = (SMALL + ANSWERS).replace("questions = 3", "questions = 1")
+    config, out = write_config(tmp_path, text), tmp_path / "run"
+    assert main(["bench", "run", str(config), "--out", str(out)]) == 1
+    assert "every cell's answers failed" in " ".join(capsys.readouterr().out.split())
+    assert main(["bench", "report", str(out), "--json"]) == 1
+    assert len(json.loads(capsys.readouterr().out)["all_failed"]) == 1
 
 
 def test_a_dry_run_tells_and_touches_nothing(small, tmp_path, capsys):

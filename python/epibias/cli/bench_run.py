@@ -87,8 +87,10 @@ def run(
         "seconds": round(result.seconds, 2),
         "notes": result.notes,
         "figures": result.figures,
+        "all_failed": result.all_failed,
     }
     _tell(document, as_json)
+    raise typer.Exit(1 if result.all_failed else 0)
 
 
 @guarded
@@ -113,8 +115,10 @@ def report(
         "n_rows": found.n_rows,
         "notes": found.notes,
         "figures": found.figures,
+        "all_failed": found.all_failed,
     }
     _tell(document, as_json)
+    raise typer.Exit(1 if found.all_failed else 0)
 
 
 def _tell(document: dict[str, Any], as_json: bool) -> None:
@@ -122,7 +126,7 @@ def _tell(document: dict[str, Any], as_json: bool) -> None:
         write_output("-", json_text(document))
         return
     out = console()
-    for note in document["notes"]:
+    for note in (*document["notes"], *document["all_failed"]):
         out.print(note, markup=False)
     seconds = f" in {document['seconds']:.0f} s" if "seconds" in document else ""
     out.print(f"{document['n_rows']} cells{seconds}, {len(document['figures'])} figures.")

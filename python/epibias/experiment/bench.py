@@ -182,6 +182,7 @@ class BenchResult:
     notes: list[str]
     seconds: float
     figures: list[str]
+    all_failed: list[str]
 
 
 def run_bench(
@@ -247,7 +248,9 @@ def run_bench(
         if state != "complete":
             folder.complete(n_rows)
     seconds = time.perf_counter() - started
-    return BenchResult(out, state, found.n_rows, found.notes, seconds, found.figures)
+    return BenchResult(
+        out, state, found.n_rows, found.notes, seconds, found.figures, found.all_failed
+    )
 
 
 def _measure(experiment: Experiment, folder: RunFolder, jobs: int, listener: Listener) -> list[str]:

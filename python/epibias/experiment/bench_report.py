@@ -40,11 +40,15 @@ SUMMARY_METRICS = (
 
 @dataclass(frozen=True)
 class BenchReport:
-    """What was made: rows read, notes on what could not be measured, figures that were drawn."""
+    """What was made: rows read, notes on what could not be measured, figures that were drawn.
+
+    `all_failed` names the parts of the run of which nothing is left.
+    """
 
     n_rows: int
     notes: list[str]
     figures: list[str]
+    all_failed: list[str]
 
 
 def report_bench(folder: RunFolder) -> BenchReport:
@@ -72,9 +76,8 @@ def report_bench(folder: RunFolder) -> BenchReport:
     page = _page(manifest, arms, costs, figures, drawn, notes)
     _files.write_text(folder.path / "report.html", page)
     n_rows = sum(len(arm.rows) for arm in arms)
-    return BenchReport(
-        n_rows, notes, sorted(drawn[id(one)][0] for one in figures if not one.missing)
-    )
+    files = sorted(drawn[id(one)][0] for one in figures if not one.missing)
+    return BenchReport(n_rows, notes, files, bench_tables.all_failed(arms))
 
 
 def _order(figure: Figure) -> tuple[int, str]:

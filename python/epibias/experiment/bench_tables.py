@@ -156,6 +156,16 @@ def failed_rows(arm: ArmRows) -> list[Row]:
     return found
 
 
+def all_failed(arms: Sequence[ArmRows]) -> list[str]:
+    """Say of which arms every cell failed, or every question put to a generator."""
+    found = []
+    for arm in arms:
+        for words, rows in (("cell", arm.rows), ("cell's answers", arm.answers)):
+            if rows and all(one["status"] == "failed" for one in rows):
+                found.append(f"{arm.label}: every {words} failed, {len(rows)} of {len(rows)}")
+    return found
+
+
 def notes_of(arms: Sequence[ArmRows]) -> list[str]:
     """Say what could not be measured, and how often."""
     notes = []
