@@ -43,11 +43,12 @@ def read(folder: Path = RESULTS) -> dict[str, dict[str, Any] | None]:
 
 def of_environment(environment: dict[str, Any]) -> dict[str, Any]:
     """Give what the package's own commands say of the machine in the words of the benches."""
+    commit = environment["commit"]  # None where what ran was installed from no clone
     return {
         "processor": environment["processor"],
         "cores": environment["n_cpus"],
         "threads": environment["backend"]["n_threads"],
-        "commit": environment["commit"][:12],
+        **({"commit": commit[:12]} if commit else {}),
     }
 
 

@@ -241,3 +241,8 @@ def test_what_an_index_withstood_is_counted_or_said_to_be_missing(tables):
     assert "Commit 0123456789ab;" in shown
     del found["index_kills"]
     assert index_table.table(found).startswith("Not measured yet: index_kills")
+
+
+def test_a_run_of_an_installed_package_names_no_commit(tables):
+    environment = {"processor": "p", "n_cpus": 2, "backend": {"n_threads": 2}, "commit": None}
+    assert tables.where({"environment": environment}) == "p, 2 cores, threads: 2."
