@@ -262,7 +262,7 @@ def test_a_missing_extra_is_named(package, tmp_path, monkeypatch, capsys):
     files = {"texts.jsonl": jsonl([*TEXTS]), "axis.json": jsonl([AXIS_OF_TEXTS])}
     command = ["score", "texts.jsonl", "--axis", "axis.json", "-o", "out.jsonl"]
     assert run_in(tmp_path, files, command, monkeypatch) == 2
-    assert re.search(r"pip install 'epibias\[\w+\]'", capsys.readouterr().err)
+    assert re.search(r"pip install '\.\[\w+\]'", capsys.readouterr().err)
     assert not (tmp_path / "out.jsonl").exists()
 
 

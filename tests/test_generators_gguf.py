@@ -161,5 +161,5 @@ def test_the_library_is_imported_with_passive_waits_and_the_environment_left_alo
 
 def test_without_the_library_the_extra_is_named(monkeypatch, path):
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    with pytest.raises(MissingExtraError, match=r"epibias\[gguf\]"):
+    with pytest.raises(MissingExtraError, match=r"'\.\[gguf\]"):
         GGUFGenerator(path)

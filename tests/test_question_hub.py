@@ -111,5 +111,5 @@ def test_a_row_of_the_hub_that_is_wrong_is_named(hub, change, message):
 
 def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'epibias\[hub\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[hub\]'"):
         load_questions("wiki-balance")

@@ -106,7 +106,7 @@ def _show(found: dict[str, Any]) -> None:
     table.add_row("embedding cache", f"{cache['folder']}, {cache['bytes'] / 1e6:.1f} MB")
     for name, state in found["extras"].items():
         missing = ", ".join(state["missing"])
-        hint = f"missing {missing}; pip install 'epibias\\[{name}]'"
+        hint = f"missing {missing}; pip install '.\\[{name}]' in a clone"
         table.add_row(f"extra {name}", "present" if state["present"] else hint)
     console().print(table)
 
