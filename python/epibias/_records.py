@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,51 @@ def json_of(line: bytes, where: str) -> Any:  # noqa: ANN401  # any JSON
     except (UnicodeDecodeError, ValueError, RecursionError):
         shown = described(line.decode(errors="replace"))
         raise InputError("path", "a JSON object", shown, where) from None
+
+
+def record_of(line: bytes, what: str, layout: int, where: str) -> dict[str, Any]:
+    """Parse a record that says its layout.
+
+    Raises
+    ------
+    InputError
+        It is no JSON object, or of another layout than `what` has.
+    """
+    record = json_of(line, where)
+    if isinstance(record, dict) and record.get("layout") == layout:
+        return record
+    found = described(record.get("layout") if isinstance(record, dict) else record)
+    raise InputError("path", f"a record of a {what}, layout {layout}", found, where)
+
+
+def canonical(identity: object) -> str:
+    """Give the one JSON text of plain values, whatever the order of their keys.
+
+    Raises
+    ------
+    InputError
+        What JSON cannot hold.
+    """
+    try:
+        return json.dumps(identity, sort_keys=True, ensure_ascii=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError("identity", "plain values, as JSON has them", str(error)) from None
+
+
+def only_identity(
+    found: Mapping[str, Mapping[str, object]], what: str, path: Path
+) -> dict[str, object]:
+    """Give the identity of a file that holds records of one alone.
+
+    Raises
+    ------
+    InputError
+        It holds those of none, or of several.
+    """
+    if len(found) != 1:
+        expected = f"{what}, or the argument identity"
+        raise InputError("path", expected, f"{len(found)}", str(path))
+    return dict(next(iter(found.values())))
 
 
 def append_line(path: Path, line: str) -> None:

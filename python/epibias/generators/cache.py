@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from epibias import _records, _validate
-from epibias._plain import described
 from epibias.errors import InputError
 from epibias.generators.base import Failure, Generator, Prompt, Reply, Sampling, check_prompts
 
@@ -97,8 +96,12 @@ class CachedGenerator:
         self._read()
         if generator is not None:
             identity = generator.identity
-        self._identity = self._only_identity() if identity is None else dict(identity)
-        self._identity_text = _canonical(self._identity)
+        if identity is None:
+            identity = _records.only_identity(
+                self._identities, "replies of one generator", self._path
+            )
+        self._identity = dict(identity)
+        self._identity_text = _records.canonical(self._identity)
 
     @property
     def identity(self) -> dict[str, object]:
@@ -174,7 +177,7 @@ class CachedGenerator:
     def _key(self, prompt: Prompt, sampling: Sampling) -> str:
         # The template's name and version decide nothing that its texts do not.
         asked = [self._identity_text, _parameters(sampling), prompt.system, prompt.user]
-        return hashlib.sha256(_canonical(asked).encode()).hexdigest()
+        return hashlib.sha256(_records.canonical(asked).encode()).hexdigest()
 
     def _append(
         self, key: str, prompt: Prompt, sampling: Sampling, result: Reply | Failure
@@ -195,12 +198,6 @@ class CachedGenerator:
         _records.append_line(self._path, json.dumps(record, ensure_ascii=False, allow_nan=False))
         self._known[key] = _known(result)
 
-    def _only_identity(self) -> dict[str, object]:
-        if len(self._identities) != 1:
-            expected = "replies of one generator, or the argument identity"
-            raise InputError("path", expected, f"{len(self._identities)}", str(self._path))
-        return dict(next(iter(self._identities.values())))
-
     def _read(self) -> None:
         if not self._path.exists() and not self._is_offline:
             return
@@ -209,7 +206,7 @@ class CachedGenerator:
             key, identity, result = _record(line, f"{self._path}, line {number}")
             # The first of two is kept, as a second run would have found it.
             self._known.setdefault(key, result)
-            self._identities.setdefault(_canonical(identity), identity)
+            self._identities.setdefault(_records.canonical(identity), identity)
 
 
 def _parameters(sampling: Sampling) -> dict[str, object]:
@@ -220,13 +217,6 @@ def _parameters(sampling: Sampling) -> dict[str, object]:
         "stop": list(sampling.stop),
         "repeat": sampling.repeat,
     }
-
-
-def _canonical(value: object) -> str:
-    try:
-        return json.dumps(value, sort_keys=True, ensure_ascii=True, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InputError("identity", "plain values, as JSON has them", str(error)) from None
 
 
 def _plain(result: Reply | Failure) -> dict[str, object]:
@@ -256,10 +246,7 @@ def _known(result: Reply | Failure) -> Reply | Failure:
 
 
 def _record(line: bytes, where: str) -> tuple[str, Mapping[str, object], Reply | Failure]:
-    record = _records.json_of(line, where)
-    if not isinstance(record, dict) or record.get("layout") != LAYOUT:
-        found = described(record.get("layout") if isinstance(record, dict) else record)
-        raise InputError("path", f"a record of a reply, layout {LAYOUT}", found, where)
+    record = _records.record_of(line, "reply", LAYOUT, where)
     try:
         kept: Any = record.get("reply")
         result: Reply | Failure

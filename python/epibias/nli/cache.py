@@ -89,7 +89,9 @@ class CachedNLI:
             self._read()
         if nli is not None:
             identity = nli.identity
-        self._identity = self._only() if identity is None else dict(identity)
+        if identity is None:
+            identity = _records.only_identity(self._models, "judgements of one model", self._path)
+        self._identity = dict(identity)
         self._model = _model_key(self._identity)
 
     @property
@@ -148,20 +150,11 @@ class CachedNLI:
     def _append(self, record: Mapping[str, object]) -> None:
         _records.append_line(self._path, json.dumps({"layout": LAYOUT, **record}))
 
-    def _only(self) -> dict[str, object]:
-        if len(self._models) != 1:
-            expected = "judgements of one model, or the argument identity"
-            raise InputError("path", expected, f"{len(self._models)}", str(self._path))
-        return dict(next(iter(self._models.values())))
-
     def _read(self) -> None:
         lines, self.n_torn = _records.read_lines(self._path, "a file of judgements")
         for number, line in enumerate(lines, start=1):
             where = f"{self._path}, line {number}"
-            record = _records.json_of(line, where)
-            if not isinstance(record, dict) or record.get("layout") != LAYOUT:
-                found = described(record.get("layout") if isinstance(record, dict) else record)
-                raise InputError("path", f"a record of a pair, layout {LAYOUT}", found, where)
+            record = _records.record_of(line, "pair", LAYOUT, where)
             model, identity = record.get("model"), record.get("identity")
             if isinstance(identity, dict):
                 if model != _model_key(identity):
@@ -183,11 +176,7 @@ def pair_key(premise: str, hypothesis: str) -> str:
 
 
 def _model_key(identity: Mapping[str, object]) -> str:
-    try:
-        text = json.dumps(identity, sort_keys=True, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InputError("identity", "plain values, as JSON has them", str(error)) from None
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(_records.canonical(identity).encode()).hexdigest()[:16]
 
 
 def _row(record: Mapping[str, object], where: str) -> tuple[tuple[str, str], tuple[float, ...]]:
