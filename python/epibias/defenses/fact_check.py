@@ -14,7 +14,7 @@ from epibias import _validate
 from epibias._validate import Int64Array
 from epibias.corpus.sentences import sentences
 from epibias.defenses.facts import FactReference
-from epibias.defenses.selecting import passage_texts, select_what_is_left, short_name
+from epibias.defenses.selecting import passage_texts, query_slices, select_what_is_left, short_name
 from epibias.errors import InputError
 from epibias.nli import NLI
 from epibias.nli.verdicts import REFUTES, SUPPORTS
@@ -145,11 +145,10 @@ class FactCheckFilter:
         verdicts = self._verdicts([(one, text) for text, own in claims.items() for one in own])
         dropped: list[Int64Array] = []
         totals = np.zeros((3, pool.n_queries), np.int64)
-        for query in range(pool.n_queries):
-            rows = range(int(pool.offsets[query]), int(pool.offsets[query + 1]))
+        for query, rows in enumerate(query_slices(pool)):
             gone = []
-            for position, row in enumerate(rows):
-                found = [verdicts[claim, texts[row]] for claim in claims[texts[row]]]
+            for position, text in enumerate(texts[rows]):
+                found = [verdicts[claim, text] for claim in claims[text]]
                 supported, refuted = found.count(SUPPORTS), found.count(REFUTES)
                 totals[:, query] += (len(found), supported, refuted)
                 if refuted > self.max_refuted * (supported + refuted):

@@ -13,7 +13,7 @@ import numpy as np
 from epibias import _validate
 from epibias._validate import Float64Array, Int64Array
 from epibias.defenses import lexical
-from epibias.defenses.selecting import cosines, passage_texts, query_texts, short_name
+from epibias.defenses.selecting import cosines, passage_texts, query_slices, query_texts, short_name
 from epibias.errors import InputError
 from epibias.pool import CandidatePool
 from epibias.selection import Selection
@@ -123,8 +123,7 @@ class GRADA:
         isolated = np.zeros(pool.n_queries, np.int64)
         if self.similarity == "bm25":
             passages, queries = passage_texts(pool, self.name), query_texts(pool, self.name)
-        for query in range(pool.n_queries):
-            rows = slice(int(pool.offsets[query]), int(pool.offsets[query + 1]))
+        for query, rows in enumerate(query_slices(pool)):
             if self.similarity == "bm25":
                 terms = [lexical.content_words(text) for text in passages[rows]]
                 asked = lexical.content_words(queries[query])

@@ -13,7 +13,7 @@ import numpy as np
 
 from epibias import _validate
 from epibias._validate import Int64Array
-from epibias.defenses.selecting import passage_texts, select_what_is_left, short_name
+from epibias.defenses.selecting import passage_texts, query_slices, select_what_is_left, short_name
 from epibias.errors import InputError
 from epibias.generators import Generator, without_reasoning
 from epibias.generators.prompts import render
@@ -142,8 +142,8 @@ class KnownAnswerDetection:
         }
         dropped: list[Int64Array] = []
         n_failed = np.zeros(pool.n_queries, np.int64)
-        for query in range(pool.n_queries):
-            own = texts[int(pool.offsets[query]) : int(pool.offsets[query + 1])]
+        for query, rows in enumerate(query_slices(pool)):
+            own = texts[rows]
             gone = [position for position, text in enumerate(own) if text in suspicious]
             dropped.append(np.array(gone, np.int64))
             n_failed[query] = sum(text in failed for text in own)

@@ -15,6 +15,7 @@ from epibias.defenses import lexical
 from epibias.defenses.selecting import (
     cosines,
     passage_texts,
+    query_slices,
     select_what_is_left,
     short_name,
     unit_rows,
@@ -136,8 +137,7 @@ class RAGDefender:
         if self.grouping == "clustering":
             texts = passage_texts(pool, self.name)
         dropped: list[Int64Array] = []
-        for query in range(pool.n_queries):
-            rows = slice(int(pool.offsets[query]), int(pool.offsets[query + 1]))
+        for rows in query_slices(pool):
             similarity = cosines(pool.embeddings[rows])
             if self.grouping == "clustering":
                 number = self._by_clusters(pool.embeddings[rows], texts[rows])

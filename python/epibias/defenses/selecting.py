@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,29 @@ def query_texts(pool: CandidatePool, defense: str) -> tuple[str, ...]:
         expected = f"the queries' texts, which {defense} reads; build the pool with query_texts"
         raise InputError("pool.query_texts", expected, "None")
     return pool.query_texts
+
+
+def query_slices(pool: CandidatePool) -> list[slice]:
+    """Give where each query's candidates stand in the flat arrays of a pool.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+
+    Returns
+    -------
+    list of slice [n_queries]
+
+    Examples
+    --------
+    >>> from epibias.polarization import PolarizationAxis
+    >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
+    >>> rows = np.eye(2, dtype=np.float32)
+    >>> query_slices(CandidatePool.from_vectors(rows, [rows, rows[:1]], axis))
+    [slice(0, 2, None), slice(2, 3, None)]
+    """
+    ends = pool.offsets.tolist()
+    return [slice(first, last) for first, last in pairwise(ends)]
 
 
 def unit_rows(embeddings: NDArray[np.float32]) -> Float64Array:

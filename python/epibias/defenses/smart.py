@@ -12,7 +12,7 @@ import numpy as np
 
 from epibias import _validate, kernels
 from epibias._validate import Float64Array, Int64Array
-from epibias.defenses.selecting import cosines, passage_texts, short_name
+from epibias.defenses.selecting import cosines, passage_texts, query_slices, short_name
 from epibias.errors import InputError
 from epibias.nli import CONTRADICTION, NLI
 from epibias.pool import CandidatePool
@@ -148,12 +148,7 @@ class SMART:
                [0.25, 0.  ]])], 2)
         """
         texts = passage_texts(pool, self.name)
-        of_query = [
-            texts[first:last]
-            for first, last in zip(
-                pool.offsets[:-1].tolist(), pool.offsets[1:].tolist(), strict=True
-            )
-        ]
+        of_query = [texts[rows] for rows in query_slices(pool)]
         pairs = dict.fromkeys(
             (premise, hypothesis)
             for own in of_query
@@ -199,11 +194,10 @@ class SMART:
         chosen: list[Int64Array] = []
         least = np.full(pool.n_queries, np.nan)
         matrices, _ = self.contradictions(pool)
-        for query, conflicts in enumerate(matrices):
+        for query, (rows, conflicts) in enumerate(zip(query_slices(pool), matrices, strict=True)):
             if len(conflicts) == 0:
                 chosen.append(np.empty(0, np.int64))
                 continue
-            rows = slice(int(pool.offsets[query]), int(pool.offsets[query + 1]))
             kernel = conflict_kernel(
                 pool.similarities[rows].astype(np.float64),
                 cosines(pool.embeddings[rows]),

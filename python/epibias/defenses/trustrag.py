@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from epibias import _validate
 from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.defenses import lexical
-from epibias.defenses.selecting import cosines, passage_texts, select_what_is_left, short_name
+from epibias.defenses.selecting import (
+    cosines,
+    passage_texts,
+    query_slices,
+    select_what_is_left,
+    short_name,
+)
 from epibias.defenses.two_means import two_means
 from epibias.pool import CandidatePool
 from epibias.selection import Selection
@@ -134,8 +140,7 @@ class TrustRAGClusters:
         dropped: list[Int64Array] = []
         clustered = np.zeros(pool.n_queries, bool)
         tightness = np.full(pool.n_queries, np.nan)
-        for query in range(pool.n_queries):
-            rows = slice(int(pool.offsets[query]), int(pool.offsets[query + 1]))
+        for query, rows in enumerate(query_slices(pool)):
             overlap = lexical.rouge_l(texts[rows])
             alike = (overlap > self.overlap_threshold) & ~np.eye(len(overlap), dtype=bool)
             if len(alike) < 2 or (self.precheck and not alike.any()):
