@@ -23,7 +23,7 @@ import numpy as np
 import defense_figures
 import defense_methods as methods
 from defense_axes import axis_rows, validity_rows
-from defense_cost import cold_signature, cost_rows
+from defense_cost import cost_rows
 from defense_protocol import BLENDS, CHURN, DRAWS, LAMBDAS, LEVELS, POOLS, K, development, folds
 from defense_run import Setting, results
 from defense_texts import SEED, Case, debates, perspectrum, unrelated, wikibalance
@@ -148,7 +148,7 @@ def main() -> int:
         "axes": axes,
         "validity": validity_rows(axes),
         "results": made,
-        "cost": {"rows": cost_rows(), "cold_signature_us": cold_signature()},
+        "cost": {"rows": cost_rows()},
     }  # fmt: skip
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(report, separators=(",", ":")) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The meaning of the exchanges of TiltBound and of the pooled axis: naive float64."""
+"""The meaning of echoes, of the exchanges of TiltBound and of the pooled axis: naive float64."""
 
 from __future__ import annotations
 
@@ -7,6 +7,25 @@ from itertools import combinations
 import numpy as np
 
 ROUNDING = 1e-12
+
+
+def letter_triples(text):
+    """Triples of lower-case letters and digits, words one space apart and at each end."""
+    padded = " " + " ".join("".join(c if c.isalnum() else " " for c in text.lower()).split()) + " "
+    return [padded[i : i + 3] for i in range(len(padded) - 2)]
+
+
+def echo_share(question, passage):
+    """Most different triples of the question in a window, less 1/12 for each doubling of it."""
+    asked, said = letter_triples(question), letter_triples(passage)
+    wanted = set(asked)
+    best, width, doublings = 0.0, 2 * len(asked), 0
+    while True:
+        held = max(len(wanted & set(said[i : i + width])) for i in range(len(said)))
+        best = max(best, held / len(wanted) - doublings / 12)
+        if width >= len(said):
+            return best
+        width, doublings = 2 * width, doublings + 1
 
 
 def bounded_selection(x, y, centre, width, allowed, k):

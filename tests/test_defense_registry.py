@@ -25,7 +25,7 @@ from epibias.defenses import (
     TrustRAGClusters,
     build_defense,
 )
-from epibias.defenses.clean_memory import CleanMemory, CleanRecord
+from epibias.defenses.clean_memory import CleanMemory, CleanRecord, question_key
 from epibias.defenses.registry import REGISTRY
 from epibias.errors import InputError
 from epibias.generators import FixedGenerator
@@ -61,7 +61,9 @@ DEFENSES = [
     SMART(NLI_MODEL, 3, conflict_weight=2),
     FactCheckFilter(NLI_MODEL, REFERENCE, 3, max_refuted=0.25),
     KnownAnswerDetection(RESOURCES["generator"], 3, seed=8),
-    TiltBound(3, echo=0.4, memory=CleanMemory({"Why?": CleanRecord(0.1, 0.2, 0.6, None)}, 3)),
+    TiltBound(
+        3, echo=0.4, memory=CleanMemory({question_key("Why?"): CleanRecord(0.1, 0.2, 0.6, None)}, 3)
+    ),
 ]
 
 

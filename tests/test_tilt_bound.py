@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 import reference_tilt
 from epibias.defenses import Defense, NoDefense, TiltBound, build_defense
 from epibias.defenses.bounded_swaps import bounded_selection
-from epibias.defenses.clean_memory import CleanMemory, CleanRecord
-from epibias.defenses.echo import echo_shares, signature
+from epibias.defenses.calibration import limit_of_questions
+from epibias.defenses.clean_memory import CleanMemory, CleanRecord, question_key
+from epibias.defenses.echo import echo_shares, triples
 from epibias.defenses.newcomers import admitted, newcomers
 from epibias.errors import InputError
 from epibias.pool import CandidatePool
@@ -116,19 +118,45 @@ def test_rows_do_not_depend_on_their_batch():
         assert all(np.array_equal(a[one], b) for a, b in zip(together, alone, strict=True))
 
 
-def test_echo_is_the_share_of_letter_triples():
-    question, passage = "Ban cars?", "We ban carts, scarcely."
+def test_echo_is_the_most_that_a_window_says_of_the_question():
+    rng = np.random.default_rng(11)
+    words = [*QUESTION.rstrip("?").split(), "banks", "parks", "of", "sun", "day", "a", "shopping"]
+    passages = [" ".join(rng.choice(words, n)) for n in (1, 3, 9, 30, 90, 250)]
+    found = echo_shares(QUESTION, [*passages, "", "!?"])
+    expected = [reference_tilt.echo_share(QUESTION, passage) for passage in passages]
+    # Numbers of 16 bits: two different triples of these few words happen to be told apart.
+    assert found.tolist() == pytest.approx([*expected, 0.0, 0.0], abs=1e-12)
+    assert [echo_shares(QUESTION, [one])[0] for one in passages] == found[:-2].tolist()
 
-    def triples(text):
-        words = "".join(c if c.isalnum() else " " for c in text.lower()).split()
-        padded = " " + " ".join(words) + " "
-        return {padded[i : i + 3] for i in range(len(padded) - 2)}
 
-    expected = len(triples(question) & triples(passage)) / len(triples(question))
-    assert echo_shares(question, [passage, question, "xyz"]).tolist() == [expected, 1.0, 0.0]
-    assert signature("a\n b") == signature("A, b!") != signature("ab")
+def test_a_long_passage_echoes_only_where_it_says_the_question_in_one_place():
+    filler = "Trams were late and parks were open. " * 60
+    asked = [f"{filler}{QUESTION} {filler}", filler, QUESTION, QUESTION.upper() + filler]
+    shares = echo_shares(QUESTION, asked)
+    assert (shares[[0, 2, 3]] == 1.0).all()
+    assert shares[1] < 0.5
+    words = QUESTION.split()
+    spread = filler.join(words)  # each word holds, but far from the others
+    assert shares[1] < echo_shares(QUESTION, [spread])[0] < 0.8
+
+
+def test_triples_of_a_text():
+    assert triples("a\n b").tolist() == triples("A, b!").tolist() != triples("ab").tolist()
+    assert len(triples("")) == len(triples(" ?")) == 0
     assert echo_shares("Sollen Läden öffnen?", ["Läden öffnen", "Löden äffnen"])[0] > 0.5
     assert echo_shares("?", ["anything"]).tolist() == [0.0]
+    assert echo_shares(QUESTION, []).tolist() == []
+
+
+def test_no_text_outlives_its_reading():
+    class Text(str):  # a plain string cannot be watched
+        __slots__ = ("__weakref__",)
+
+    passage = Text("Shops close on Sundays, as before.")
+    watched = weakref.ref(passage)
+    echo_shares(QUESTION, [passage])
+    del passage
+    assert watched() is None
 
 
 def test_a_selection_that_is_what_it_was_is_left_alone():
@@ -156,7 +184,7 @@ def test_an_attacked_selection_comes_back_within_the_bound():
     chosen = TiltBound(2, memory=memory).select(attacked)
     assert chosen[0].tolist() == [2, 3]
     assert abs(chosen.diagnostics["tilt_after"][0]) <= 0.1 < chosen.diagnostics["tilt_before"][0]
-    assert memory.records[QUESTION].spread == pytest.approx(np.std([0.1, -0.1, 0.2, -0.2], ddof=1))
+    assert memory.get(QUESTION).spread == pytest.approx(np.std([0.1, -0.1, 0.2, -0.2], ddof=1))
 
 
 def test_a_known_question_has_its_own_echo_threshold():
@@ -164,7 +192,7 @@ def test_a_known_question_has_its_own_echo_threshold():
     clean = texts_pool([0.8, 0.7, 0.6, 0.5], [0.0, 0.1, -0.1, 0.0], texts)
     memory = CleanMemory.of(clean, k=2)
     share = echo_shares(QUESTION, texts)[0]
-    assert memory.records[QUESTION].echo == share
+    assert memory.get(QUESTION).echo == share
     attacked = texts_pool([0.9, 0.8, 0.7, 0.6, 0.5], [0.0, 0.0, 0.1, -0.1, 0.0], [QUESTION, *texts])
     defense = TiltBound(2, echo=1.0, memory=memory)
     assert defense.select(attacked)[0].tolist() == [1, 2]
@@ -231,7 +259,7 @@ def test_repeats_of_a_candidate_and_of_the_question():
     assert TiltBound(3, repeat=0.999).select(itself).diagnostics["n_repeat"].tolist() == [2]
 
 
-def test_calibration_meets_the_rate_it_states():
+def test_calibration_meets_the_rate_it_states_though_passages_of_a_question_are_alike():
     rng = np.random.default_rng(5)
     letters = np.array(list("abcdefgh "))
 
@@ -240,19 +268,38 @@ def test_calibration_meets_the_rate_it_states():
             list(np.linspace(0.9, 0.5, 8)[None].repeat(n_queries, axis=0)),
             list(rng.normal(0, 0.1, (n_queries, 8))),
         )
-        texts = ["".join(rng.choice(letters, 60)) + "x" for _ in range(8 * n_queries)]
         asked = tuple("".join(rng.choice(letters, 30)) + f"q{i}" for i in range(n_queries))
+        texts = []
+        for question in asked:  # how much of it is said again is the question's own
+            said = question[: int(rng.integers(20))]
+            texts += [said + "".join(rng.choice(letters, 60)) for _ in range(8)]
         return replace(part, query_texts=asked, passage_texts=tuple(texts))
 
-    rates = []
-    for _ in range(10):
-        defense = TiltBound.calibrated(pools(40), 5, false_removal=0.1, remember=False)
+    def touched(n_questions, share):
+        defense = TiltBound.calibrated(pools(n_questions), 5, false_removal=share, remember=False)
         fresh = defense.select(pools(40))
-        rates.append(np.mean([np.isin(range(5), fresh.positions_of(q)).mean() for q in range(40)]))
-    # 2,000 passages at a stated rate of .1: three standard errors of a share are .02.
-    assert 1 - np.mean(rates) < 0.12
-    assert 1 - np.mean(rates) > 0.05  # and the rate is spent, not left lying
+        return np.mean([not np.isin(range(5), fresh.positions_of(q)).all() for q in range(40)])
+
+    many = np.mean([touched(40, 0.1) for _ in range(6)])
+    # 240 questions at .1, their limits from 40 others: three standard errors are .08.
+    assert 0.03 < many < 0.18
+    few = np.mean([touched(12, 0.02) for _ in range(6)])
+    assert few < 0.06
     assert TiltBound.calibrated(pools(3), 5, false_removal=0.02).echo == 1.0
+
+
+def test_limit_of_questions():
+    ten = np.arange(1, 11) / 10
+    assert limit_of_questions(ten, 0.1) == 1.0  # the tenth of ten: 1/11 is below .1
+    assert limit_of_questions(ten, 0.5) == pytest.approx(0.6)
+    # Normal limit: mean .55, sd .30277, t(.98; 9) = 2.3984.
+    assert limit_of_questions(ten, 0.02) == pytest.approx(
+        0.55 + 2.3984 * 0.30277 * np.sqrt(1.1), abs=1e-3
+    )
+    assert limit_of_questions(np.array([0.0, 0.0, 0.0, 0.0, 9.0]), 0.1) == 9.0
+    assert limit_of_questions(ten[:3], 0.02) == float("inf")
+    with pytest.raises(InputError, match="share"):
+        limit_of_questions(ten, 1.0)
 
 
 def test_it_is_a_defence_that_a_manifest_can_make_again():
@@ -277,7 +324,7 @@ def test_it_is_a_defence_that_a_manifest_can_make_again():
         {"most_newcomers": -1},
         {"per_source": 0},
         {"trusted_until": " "},
-        {"memory": CleanMemory({QUESTION: CleanRecord(0.0, 1.0, 0.5, None)}, 3)},
+        {"memory": CleanMemory({question_key(QUESTION): CleanRecord(0.0, 1.0, 0.5, None)}, 3)},
     ],
 )
 def test_refused(wrong):

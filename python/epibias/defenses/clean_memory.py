@@ -2,11 +2,12 @@
 
 In: pools of an index that is trusted. Out: for each question the mean score of its undefended
 selection, the spread of its candidates' scores, and the selection's mean similarity. Holds numbers
-and question texts, no passage and no vector.
+and digests of questions: no passage, no vector, no text.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -34,7 +35,7 @@ class CleanRecord(NamedTuple):
     similarity : float
         Mean similarity of the k most similar candidates.
     echo : float
-        Largest share of the question's letter triples that one of them holds; None without texts.
+        Largest share of the question that one of them says again; None without texts.
 
     Examples
     --------
@@ -58,7 +59,7 @@ def record_of(
     scores, similarities : float64 [n]
         At least 2.
     echoes : float64 [n], optional
-        Share of the question's letter triples that each holds.
+        Share of the question that each says again (`epibias.defenses.echo`).
     k : int
 
     Returns
@@ -76,19 +77,41 @@ def record_of(
     )
 
 
+def question_key(question: str) -> str:
+    """Return what a question is remembered by: 32 hex digits that do not tell its text.
+
+    Whoever guesses the question can confirm the guess, as with any digest without a secret.
+
+    Parameters
+    ----------
+    question : str
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> len(question_key("Why?")), question_key("Why?") == question_key("Why? ")
+    (32, False)
+    """
+    return hashlib.blake2b(question.encode("utf-8"), digest_size=16).hexdigest()
+
+
 @dataclass(frozen=True)
 class CleanMemory:
-    """Records of clean pools by question text.
+    """Records of clean pools by question.
 
     Parameters
     ----------
     records : mapping of str to CleanRecord
+        By `question_key`.
     k : int
         Passages of a selection.
 
     Examples
     --------
-    >>> memory = CleanMemory({"Why?": CleanRecord(0.1, 0.05, 0.6, 0.3)}, 5)
+    >>> memory = CleanMemory({question_key("Why?"): CleanRecord(0.1, 0.05, 0.6, 0.3)}, 5)
     >>> len(memory), memory.get("Who?") is None
     (1, True)
     """
@@ -121,7 +144,7 @@ class CleanMemory:
         >>> rows = np.array([[1, 0.1], [1, -0.2], [1, 0.5], [0.1, 1]], np.float32)
         >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
         >>> pool = CandidatePool.from_vectors(rows[:1], rows, axis, query_texts=["Why?"])
-        >>> CleanMemory.of(pool, k=2).records["Why?"].similarity.__round__(2)
+        >>> CleanMemory.of(pool, k=2).get("Why?").similarity.__round__(2)
         0.98
         """
         k = _validate.integer("k", k, low=1)
@@ -140,7 +163,7 @@ class CleanMemory:
             echoes = None
             if pool.passage_texts is not None:
                 echoes = echo_shares(text, pool.passage_texts[part])
-            records[text] = record_of(scores, similarities, echoes, k)
+            records[question_key(text)] = record_of(scores, similarities, echoes, k)
         return cls(records, k)
 
     def get(self, question: str) -> CleanRecord | None:
@@ -154,7 +177,7 @@ class CleanMemory:
         -------
         CleanRecord or None
         """
-        return self.records.get(question)
+        return self.records.get(question_key(question))
 
     def __len__(self) -> int:
         return len(self.records)

@@ -17,6 +17,7 @@ import numpy as np
 from epibias import _validate
 from epibias._validate import Float64Array, Int64Array
 from epibias.defenses.bounded_swaps import BoolArray, bounded_selection
+from epibias.defenses.calibration import limit_of_questions
 from epibias.defenses.clean_memory import SAME, CleanMemory, CleanRecord, record_of
 from epibias.defenses.echo import echo_shares
 from epibias.defenses.newcomers import admitted, newcomers
@@ -45,10 +46,11 @@ class TiltBound:
         The same where the centre is that of the pool's trusted candidates: wider, for an honest
         newcomer moves it too. A question of which neither is known is not bounded.
     echo : float, optional
-        Candidates that hold more than this share of the question's letter triples are left out;
-        `calibrated` finds it. A question whose clean selection is known has that selection's
-        largest share in its place, and among trusted candidates nothing is left out for it. Needs
-        texts; without them, or with None, nothing is left out for it.
+        Candidates that say more than this share of the question again, in one place
+        (`epibias.defenses.echo`), are left out; `calibrated` finds it. A question whose clean
+        selection is known has that selection's largest share in its place, and among trusted
+        candidates nothing is left out for it. Needs texts; without them, or with None, nothing is
+        left out for it.
     repeat : float, optional
         Candidates of at least this cosine with the question or with a better candidate are left
         out; among the best 3k. Off unless asked for: honest corpora repeat themselves.
@@ -109,7 +111,7 @@ class TiltBound:
         if self.trusted_until is not None:
             newcomers([], self.trusted_until)  # refuses what is no time
         if isinstance(self.memory, Mapping):
-            records = {text: CleanRecord(*values) for text, values in self.memory.items()}
+            records = {key: CleanRecord(*values) for key, values in self.memory.items()}
             object.__setattr__(self, "memory", CleanMemory(records, plain["k"]))
         elif self.memory is not None and self.memory.k != self.k:
             raise InputError("memory", f"one of selections of k = {self.k}", str(self.memory.k))
@@ -134,9 +136,10 @@ class TiltBound:
             Clean pools of the same corpus, with query and passage texts; no labels.
         k : int
         false_removal : float
-            Share of the undefended top k of clean pools that the echo test may leave out: `echo`
-            is the ⌈(1 − share)(n + 1)⌉-th smallest share of the question that their n passages
-            repeat, so that one more passage like them exceeds it with at most this probability.
+            Most clean questions, as a share, whose undefended top k may lose anything to the echo
+            test where nothing else is known of them: `echo` is what at most this share of further
+            questions exceeds, by the largest share of each question that its top k says again
+            (`epibias.defenses.calibration`; from 1/share − 1 questions on without assumptions).
         remember : bool
             Whether to keep a `CleanMemory` of these questions.
         **options
@@ -145,7 +148,7 @@ class TiltBound:
         Returns
         -------
         TiltBound
-            With too few passages for the share that was asked for, `echo` is 1: nothing exceeds it.
+            Where no limit below 1 can be promised, `echo` is 1: nothing exceeds it.
 
         Raises
         ------
@@ -157,19 +160,20 @@ class TiltBound:
         >>> from epibias.polarization import PolarizationAxis
         >>> rows = np.array([[1, 0.1], [1, -0.2], [1, 0.5], [0.1, 1]], np.float32)
         >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
-        >>> pool = CandidatePool.from_vectors(rows[:1], rows, axis, query_texts=["Ban cars?"],
-        ...     passage_texts=[["Ban them.", "Cars?", "No.", "Never."]])
-        >>> TiltBound.calibrated(pool, k=4, false_removal=0.2).echo.__round__(2)
+        >>> asked = ["Ban cars?", "Ban buses?", "Ban trams?"]
+        >>> pool = CandidatePool.from_vectors(rows[:3], [rows] * 3, axis, query_texts=asked,
+        ...     passage_texts=[["Ban them.", "Cars?", "No.", "Never."]] * 3)
+        >>> TiltBound.calibrated(pool, k=4, false_removal=0.3).echo.__round__(2)
         0.5
         """
         k = _validate.integer("k", k, low=1)
         share = _validate.number("false_removal", false_removal, above=0, below=1)
         if pool.query_texts is None or pool.passage_texts is None:
             raise InputError("pool", "query texts and passage texts", "none")
-        shares = np.concatenate(
-            [np.empty(0), *(_shares(pool, query)[:k] for query in range(pool.n_queries))]
+        largest = np.array(
+            [_shares(pool, query)[:k].max(initial=0.0) for query in range(pool.n_queries)]
         )
-        found: dict[str, Any] = {"echo": _exceeded_by(shares, share)}
+        found: dict[str, Any] = {"echo": min(limit_of_questions(largest, share), 1.0)}
         if remember:
             found["memory"] = CleanMemory.of(pool, k)
         return cls(k, **{**found, **options})
@@ -197,7 +201,7 @@ class TiltBound:
         """
         values: dict[str, object] = {f.name: getattr(self, f.name) for f in fields(self)}
         if self.memory is not None:
-            values["memory"] = {text: list(one) for text, one in self.memory.records.items()}
+            values["memory"] = {key: list(one) for key, one in self.memory.records.items()}
         return {"defense": "tilt_bound", **values}
 
     def select(self, pool: CandidatePool) -> Selection:
@@ -285,8 +289,8 @@ class TiltBound:
     def _remembered(self, pool: CandidatePool, queries: Int64Array) -> list[CleanRecord]:
         if self.memory is None or pool.query_texts is None:
             return [NOT_KNOWN] * len(queries)
-        records, texts = self.memory.records, pool.query_texts
-        return [records.get(texts[query], NOT_KNOWN) for query in queries.tolist()]
+        memory, texts = self.memory, pool.query_texts
+        return [memory.get(texts[query]) or NOT_KNOWN for query in queries.tolist()]
 
     def _as_before(self, table: Float64Array, x: Float64Array, y: Float64Array) -> BoolArray:
         """Tell the selections that are what is remembered of them; a NaN never is."""
@@ -378,9 +382,3 @@ def _of_query(pool: CandidatePool, query: int, values: Any) -> Any:  # noqa: ANN
 def _shares(pool: CandidatePool, query: int) -> Float64Array:
     assert pool.query_texts is not None and pool.passage_texts is not None  # noqa: S101, PT018  for mypy
     return echo_shares(pool.query_texts[query], _of_query(pool, query, pool.passage_texts))
-
-
-def _exceeded_by(shares: Float64Array, level: float) -> float:
-    """Value that one more share like these exceeds with probability of at most `level`."""
-    rank = int(np.ceil((1 - level) * (len(shares) + 1)))
-    return float(np.sort(shares)[rank - 1]) if rank <= len(shares) else 1.0
