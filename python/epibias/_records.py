@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +110,12 @@ def only_identity(
     return dict(next(iter(found.values())))
 
 
-def append_line(path: Path, line: str) -> None:
-    """Add a line, whole or not at all, also beside other processes that do."""
-    content = line.encode("utf-8") + b"\n"
+def append_lines(path: Path, lines: Iterable[str]) -> None:
+    """Add lines, all of them or none, also beside other processes that do.
+
+    As one write and one wait for the disk: that takes longer than many a record to compute.
+    """
+    content = "".join(f"{line}\n" for line in lines).encode("utf-8")
     with _files.disk_errors(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _files.PRIVATE_FILE)
         try:

@@ -137,18 +137,18 @@ class CachedNLI:
                 [missing[key][0] for key in some], [missing[key][1] for key in some]
             )
             check_probabilities(values, len(some), "the model")
+            pairs: list[Mapping[str, object]] = [
+                {"model": key[0], "pair": key[1], "values": [shortest(value) for value in row]}
+                for key, row in zip(some, values, strict=True)
+            ]
             if self._model not in self._models:
-                self._append({"model": self._model, "identity": self._identity})
-                self._models[self._model] = self._identity
+                pairs.insert(0, {"model": self._model, "identity": self._identity})
+            lines = [json.dumps({"layout": LAYOUT, **record}) for record in pairs]
+            _records.append_lines(self._path, lines)
+            self._models[self._model] = self._identity
             for key, row in zip(some, values, strict=True):
-                self._append(
-                    {"model": key[0], "pair": key[1], "values": [shortest(v) for v in row]}
-                )
                 self._rows[key] = tuple(float(value) for value in row)
             self.n_judged += len(some)
-
-    def _append(self, record: Mapping[str, object]) -> None:
-        _records.append_line(self._path, json.dumps({"layout": LAYOUT, **record}))
 
     def _read(self) -> None:
         lines, self.n_torn = _records.read_lines(self._path, "a file of judgements")
