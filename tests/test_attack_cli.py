@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
+from attack_cli import DATA, ONE, QUESTION, make, run
 from epibias.attacks import AdversarialSet
-from epibias.attacks.ebi import ebi
-from epibias.attacks.ebi_parts import EBISettings
-from epibias.cli import attack_options, generator_options, main, nli_options
+from epibias.cli import attack_options, generator_options, nli_options
 from epibias.data_sets import load_questions
-from epibias.errors import InputError, ValidityWarning
-from epibias.generators import CachedGenerator, FixedGenerator
+from epibias.errors import InputError
+from epibias.generators import FixedGenerator
 from epibias.nli import CachedNLI, FixedNLI
 from fake_encoder import FakeEncoder
 
-DATA = Path(__file__).parent / "fixtures" / "data"
-QUESTION = "carfree-query-01"
 MAKERS = ("ebi", "poisonedrag", "verbatim", "topic-fliprag", "trigger")
-ONE = ["--question", QUESTION]
 
 
 @pytest.fixture
 def fake(monkeypatch):
     """An encoder of hashed words in place of the real one."""
     monkeypatch.setattr(attack_options, "loaded_encoder", lambda *_, **__: FakeEncoder())
-
-
-def run(capsys, *arguments):
-    code = main(["attack", *map(str, arguments)])
-    return code, capsys.readouterr()
-
-
-def make(capsys, kind, output, *arguments):
-    return run(capsys, "make", kind, "-o", output, "--i-own-this-index", "--json", *ONE, *arguments)
 
 
 @pytest.mark.parametrize("kind", MAKERS)
@@ -115,80 +101,6 @@ def test_triggers_report_every_evaluation(capsys, tmp_path):
     assert documents[0]["searches"] == documents[1]["searches"]
     assert AdversarialSet.read(tmp_path / "one") == AdversarialSet.read(tmp_path / "two")
     assert len(AdversarialSet.read(tmp_path / "one").of(QUESTION, "positive", "trigger")) == 10
-
-
-def scripted(prompt, repeat):
-    """Anchors of eight stances, and passages that take the side of their reference."""
-    if prompt.name == "anchors":
-        return "\n".join(
-            f"[{stance:+d}] Word{stance + place} city {'for' if stance > 0 else 'against'} cars"
-            for place, stance in enumerate((-3, -2, -2, -1, 1, 2, 2, 3))
-        )
-    side = "for" if "for cars" in prompt.user else "against"
-    return f"[1] Other{repeat} city {side} cars"
-
-
-@pytest.mark.usefixtures("fake")
-def test_a_run_repeats_offline_what_another_was_told(capsys, tmp_path):
-    replies = tmp_path / "replies.jsonl"
-    settings = EBISettings(n=2, min_words=3, tolerance=2.0, max_requests=3)
-    question = load_questions("debates").question(QUESTION)
-    generator = CachedGenerator(FixedGenerator(scripted), replies)
-    with pytest.warns(ValidityWarning, match="does not part the sides"):
-        outcome = ebi(
-            QUESTION, question.text, generator, FakeEncoder(), settings=settings,
-            i_own_this_index=True,
-        )  # fmt: skip
-    options = ["--n", 2, "--min-words", 3, "--tolerance", 2, "--max-requests", 3]
-    before = replies.read_bytes()
-    code, said = make(
-        capsys, "ebi", tmp_path / "e.jsonl", "--replies", replies, "--offline", *options
-    )
-    assert code == 0, said.err
-    assert AdversarialSet.read(tmp_path / "e.jsonl") == outcome.adversarial
-    assert replies.read_bytes() == before
-
-
-@pytest.mark.usefixtures("fake")
-def test_ebi_with_a_generator(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(generator_options, "generator_of", lambda *_: FixedGenerator(scripted))
-    options = ["--n", 2, "--min-words", 3, "--tolerance", 2, "--max-requests", 3]
-    code, said = make(capsys, "ebi", tmp_path / "e.jsonl", *options)
-    document = json.loads(said.out)
-    assert code == 0, said.err
-    made = AdversarialSet.read(tmp_path / "e.jsonl")
-    assert {len(made.of(QUESTION, side)) for side in ("positive", "negative")} == {2}
-    assert document["failures"] == document["missing"] == {}
-    assert document["settings"]["tolerance"] == 2
-    # With the anchors of the data the generator writes none.
-    code, said = make(capsys, "ebi", tmp_path / "d.jsonl", "--data-anchors", *options)
-    assert code == 0, said.err
-    given = AdversarialSet.read(tmp_path / "d.jsonl").passages[0].provenance["anchors"]["given"]
-    assert given[0] == "carfree-anchor-01"
-
-
-@pytest.mark.usefixtures("fake")
-def test_ebi_that_makes_nothing_exits_with_1_and_says_why(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        generator_options, "generator_of", lambda *_: FixedGenerator("I would rather not.")
-    )
-    code, said = make(capsys, "ebi", tmp_path / "e.jsonl", "--max-requests", 1)
-    assert code == 1
-    document = json.loads(said.out)
-    assert document["failures"] == {QUESTION: "8 of 8 anchors missing after 1 requests"}
-    assert AdversarialSet.read(tmp_path / "e.jsonl").rejections == {"anchors: not in the reply": 8}
-
-
-@pytest.mark.usefixtures("fake")
-def test_a_question_without_anchors_does_not_end_the_run(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(generator_options, "generator_of", lambda *_: FixedGenerator("no form"))
-    data = ["--data", DATA / "wiki_balance", "--data-anchors", "--max-requests", 1]
-    options = ["-o", tmp_path / "e.jsonl", "--i-own-this-index", "--json"]
-    code, said = run(capsys, "make", "ebi", *data, *options)
-    assert code == 1  # nothing of the form came
-    document = json.loads(said.out)
-    assert document["failures"] == {"8002_3": "the data has 0 anchors for it"}
-    assert document["missing"] == {"-7001_0": {"positive": 10, "negative": 10}}
 
 
 @pytest.mark.usefixtures("fake")

@@ -74,10 +74,11 @@ def test_every_step_by_hand():
         "q1-ebi-negative-02",
     ]
     # Two a polarity are asked for first (n), then the one that is missing: its prompt says so.
+    # Both sides are asked in one step, then those that are short.
     assert [(name, repeat) for name, repeat, _ in asked] == [
-        ("anchors", 0), ("adversarial", 0), ("adversarial", 1), ("adversarial", 0),
+        ("anchors", 0), ("adversarial", 0), ("adversarial", 0), ("adversarial", 1),
     ]  # fmt: skip
-    for number, wanted in ((1, 2), (2, 1)):
+    for number, wanted in ((1, 2), (3, 1)):
         fields = {"question": QUESTION, "reference": "Tram at angle 30.", "n": wanted}
         assert asked[number][2] == render("adversarial", **fields).user
     # Of three in a reply to two the third does not count: 34° was never looked at.
@@ -175,9 +176,44 @@ def test_a_question_without_anchors_fails_and_says_why():
     generator, _ = scripted([], [], [down, down])
     steps = []
     outcome = made(generator, progress=steps.append)
-    assert outcome.failure == "8 of 8 anchors missing after 2 requests"
-    assert outcome.adversarial.rejections == {"anchors: generator: down": 2}
+    # The generator tried it three times itself: the second request would fare no better.
+    expected = "8 of 8 anchors missing after 1 request; the generator: connection refused"
+    assert outcome.failure == expected
+    assert outcome.adversarial.rejections == {"anchors: generator: down": 1}
     assert (len(outcome.adversarial), sum(steps)) == (0, 4)
+    assert outcome.stopped == outcome.generator_failure == down
+
+
+@pytest.mark.parametrize("reason", ["empty", "truncated", "malformed", "refused"])
+def test_one_bad_reply_is_asked_for_again(reason):
+    bad = Failure(reason, "a bad one", attempts=1)
+    side = ["nothing of the form", listed("A tram, angle 29.", "A tram, angle 31.")]
+    other = ["nothing of the form", listed("No tram: angle -29.", "No tram: angle -31.")]
+    generator, _ = scripted(side, other, [bad, ANCHORS])
+    outcome = made(generator)
+    assert (outcome.failure, outcome.stopped, outcome.generator_failure) == (None, None, None)
+    assert outcome.adversarial.rejections[f"anchors: generator: {reason}"] == 1
+    assert len(outcome.adversarial) == 4
+
+
+def test_what_an_offline_cache_does_not_hold_does_not_end_the_work():
+    """A reply that failed was not kept; the next one was, and is found again."""
+    missing = Failure("down", "offline, and not in replies.jsonl", attempts=0)
+    side = [listed("A tram, angle 29.", "A tram, angle 31.")]
+    other = [missing, listed("No tram: angle -29.", "No tram: angle -31.")]
+    outcome = made(scripted(side, other, [missing, ANCHORS])[0])
+    assert len(outcome.adversarial) == 4
+    assert outcome.stopped is None
+
+
+def test_a_side_whose_generator_goes_away_is_stopped_and_the_other_is_kept():
+    gone = Failure("rate_limited", "HTTP 429", attempts=4)
+    side = [listed("A tram, angle 29.", "A tram, angle 31.")]
+    generator, asked = scripted(side, [gone, "never asked for"])
+    outcome = made(generator)
+    assert outcome.missing == {"positive": 0, "negative": 2}
+    assert outcome.stopped == gone
+    assert [repeat for name, repeat, _ in asked if name == "adversarial"] == [0, 0]
 
 
 def test_anchors_and_candidates_of_ones_own():

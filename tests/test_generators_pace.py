@@ -10,7 +10,13 @@ import httpx
 import pytest
 
 from epibias.errors import InputError
-from epibias.generators import Failure, OpenAICompatibleGenerator, Reply, probe
+from epibias.generators import (
+    Failure,
+    OpenAICompatibleGenerator,
+    Reply,
+    check_reached,
+    probe,
+)
 from fake_servers import (
     PROMPT,
     URL,
@@ -108,6 +114,42 @@ def test_where_nobody_is_reached_the_rest_is_not_tried():
     assert len(server.requests) == 2
 
 
+def test_later_calls_try_a_lost_server_once_until_it_is_reached():
+    refused = httpx.ConnectError("refused")
+    clock = FakeClock()
+    server = FakeServer(*[refused] * 5, completion(), refused, refused, completion())
+    generator = client(server, clock=clock, max_attempts=3)
+    attempts, waited = [], []
+    for _ in range(5):
+        [result] = generator.generate([PROMPT])
+        attempts.append(result.attempts if isinstance(result, Failure) else 0)
+        waited.append(len(clock.waits))
+    # Three attempts, one, one; it is back; then two more failures, and the last attempt reaches it.
+    assert attempts == [3, 1, 1, 0, 0]
+    assert waited == [2, 2, 2, 2, 4]
+    assert not server.answers[:-1]
+
+
+def test_a_host_that_takes_no_connection_is_not_a_slow_model():
+    result = only(FakeServer(httpx.ConnectTimeout("")), **ONE_TRY)
+    assert result.reason == "down"
+    assert "was not reached: no connection within 5 s" in result.message
+
+
+@pytest.mark.parametrize("answer", [completion(), refusal(404, "no such path"), b"<html>"])
+def test_whatever_a_server_answers_it_is_reached(answer):
+    check_reached(client(FakeServer(answer)))
+
+
+def test_a_server_that_is_not_reached_is_named_before_the_work():
+    with pytest.raises(InputError) as caught:
+        check_reached(client(FakeServer(httpx.ConnectError("refused"))), "--base-url")
+    assert str(caught.value) == (
+        "--base-url: expected a server that takes connections (start it, or correct its address), "
+        f"got {URL} was not reached: refused"
+    )
+
+
 def test_it_works_inside_a_running_event_loop():
     async def notebook():
         return only(FakeServer())
@@ -126,7 +168,7 @@ def test_a_port_where_nobody_listens(monkeypatch):
         generator = OpenAICompatibleGenerator("m", url, max_attempts=2, clock=FakeClock())
         [result] = generator.generate([PROMPT])
     assert (result.reason, result.attempts) == ("down", 2)
-    assert url in result.message
+    assert result.message == f"{url} was not reached: Connection refused"
 
 
 @pytest.mark.parametrize(

@@ -8,27 +8,24 @@ from __future__ import annotations
 
 from collections import Counter
 
-from epibias.attacks.ebi_parts import EBISettings, WrittenAnchors
+from epibias.attacks.asking import Ask, Work
+from epibias.attacks.ebi_parts import EBISettings, Tally, WrittenAnchors
 from epibias.attacks.embedding import normal_form
 from epibias.corpus import Passage
-from epibias.generators import Failure, Generator, parse_anchors, render
+from epibias.generators import Failure, parse_anchors, render
 
 
-def write_anchors(
-    question: str, generator: Generator, settings: EBISettings, rejections: dict[str, int]
-) -> WrittenAnchors | str:
-    """Have the anchors of a question written.
+def write_anchors(question: str, settings: EBISettings, tally: Tally) -> Work[WrittenAnchors | str]:
+    """Have the anchors of a question written: a work for `asking.together`.
 
     Parameters
     ----------
     question : str
         What is asked.
-    generator : Generator
-        Writes them.
     settings : EBISettings
-        `stances`, the limits of a passage and the parameters of the generator.
-    rejections : dict
-        Reasons to counts; added to, under "anchors: ...".
+        `stances`, and the limits of a passage.
+    tally : Tally
+        Rejections are counted there, under "anchors: ...".
 
     Returns
     -------
@@ -39,47 +36,36 @@ def write_anchors(
     found: dict[int, list[str]] = {stance: [] for stance in wanted}
     known: set[str] = set()
     prompts: list[str] = []
-
-    def reject(reason: str, count: int = 1) -> None:
-        if count > 0:
-            rejections[f"anchors: {reason}"] = rejections.get(f"anchors: {reason}", 0) + count
-
-    requests = 0
-    while requests < settings.max_requests:
+    while len(prompts) < settings.max_requests:
         missing = [
             stance for stance in sorted(wanted) for _ in range(wanted[stance] - len(found[stance]))
         ]
         if not missing:
             break
         prompt = render("anchors", question=question, stances=missing)
+        [reply] = yield [Ask(prompt, len(prompts))]
         prompts.append(prompt.sha256)
-        reply = generator.generate(
-            [prompt],
-            temperature=settings.temperature,
-            max_tokens=settings.max_tokens,
-            seed=settings.seed,
-            repeat=requests,
-        )[0]
-        requests += 1
         if isinstance(reply, Failure):
-            reject(f"generator: {reply.reason}")
+            if tally.failed(reply, "anchors: "):
+                break
             continue
         written = parse_anchors(reply.text, missing)
-        reject("not in the reply", len(missing) - len(written))
+        tally.reject("anchors: not in the reply", len(missing) - len(written))
         for anchor in written:
             n_words = len(anchor.text.split())
             if len(found.get(anchor.stance, ())) >= wanted[anchor.stance]:
-                reject("another stance than asked for")
+                tally.reject("anchors: another stance than asked for")
             elif not settings.min_words <= n_words <= settings.max_words:
-                reject("too short" if n_words < settings.min_words else "too long")
+                tally.reject(f"anchors: too {'short' if n_words < settings.min_words else 'long'}")
             elif normal_form(anchor.text) in known:
-                reject("duplicate")
+                tally.reject("anchors: duplicate")
             else:
                 known.add(normal_form(anchor.text))
                 found[anchor.stance].append(anchor.text)
     n_missing = len(settings.stances) - sum(map(len, found.values()))
     if n_missing:
-        return f"{n_missing} of {len(settings.stances)} anchors missing after {requests} requests"
+        requests = f"{len(prompts)} request{'s' * (len(prompts) != 1)}"
+        return f"{n_missing} of {len(settings.stances)} anchors missing after {requests}"
     ordered = [(stance, found[stance].pop(0)) for stance in settings.stances]
     passages = tuple(
         Passage(f"anchor-{number:02d}", text, extra={"stance": stance})
@@ -88,6 +74,6 @@ def write_anchors(
     version = render("anchors", question=question, stances=settings.stances).version
     provenance = {
         "prompt": {"name": "anchors", "version": version, "sha256": prompts},
-        "requests": requests,
+        "requests": len(prompts),
     }
     return WrittenAnchors(passages, tuple(float(s) for s, _ in ordered), provenance)

@@ -10,17 +10,23 @@ their provenance, and the count of every rejection. For the evaluation of an ind
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from epibias import _validate
 from epibias._plain import finite_or_none
 from epibias._validate import Float32Array
 from epibias.attacks.adversarial_set import AdversarialPassage, AdversarialSet
 from epibias.attacks.anchor_writing import write_anchors
-from epibias.attacks.ebi_parts import EBIOutcome, EBISettings, WrittenAnchors
+from epibias.attacks.asking import Ask, Work, together
+from epibias.attacks.ebi_parts import (
+    EBIOutcome,
+    EBIQuestion,
+    EBISettings,
+    Tally,
+    WrittenAnchors,
+)
 from epibias.attacks.embedding import (
     cosines,
     digest,
@@ -31,11 +37,10 @@ from epibias.attacks.embedding import (
 )
 from epibias.attacks.ownership import confirm
 from epibias.corpus import Passage
-from epibias.corpus.columns import check_id
 from epibias.data_sets.question_set import POLARITIES
 from epibias.encoder import Encoder
 from epibias.errors import InputError, ValidityWarning
-from epibias.generators import Failure, Generator, parse_passages, render
+from epibias.generators import Failure, Generator, Prompt, Reply, parse_passages, render
 from epibias.polarization import PolarizationAxis
 
 ATTACK = "ebi"
@@ -108,18 +113,93 @@ def ebi(
     --------
     See docs/attacks.md.
     """
+    one = EBIQuestion(question_id, question, anchors, stances, candidates)
+    return ebi_of_many(
+        [one],
+        generator,
+        encoder,
+        i_own_this_index=i_own_this_index,
+        settings=settings,
+        progress=progress,
+    )[0]
+
+
+def ebi_of_many(
+    questions: Sequence[EBIQuestion],
+    generator: Generator,
+    encoder: Encoder,
+    *,
+    i_own_this_index: bool = False,
+    settings: EBISettings | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[EBIOutcome]:
+    """Make the adversarial passages on several questions, asking for them side by side.
+
+    Anchors of all questions are asked for in one call of the generator, and so are the passages of
+    both sides of all: a server that has room for several requests is not asked one by one. What a
+    question gets depends neither on the others nor on the order of replies.
+
+    Parameters
+    ----------
+    questions : sequence of EBIQuestion
+    generator, encoder, i_own_this_index, settings
+        As for `ebi`. A generator without `concurrency` is asked for one question after the other.
+    progress : callable, optional
+        Called with the number of adversarial passages taken or given up since the last call; they
+        add up to twice `settings.n` for each question.
+
+    Returns
+    -------
+    list of EBIOutcome
+        One a question, as `ebi` gives it.
+
+    Raises
+    ------
+    InputError
+        As `ebi`.
+
+    Examples
+    --------
+    See docs/attacks.md.
+    """
     confirm(i_own_this_index)
-    check_id("question_id", question_id, None)
-    _validate.text("question", question)
     settings = EBISettings() if settings is None else settings
-    if candidates is not None and len(candidates) < 2:
-        raise InputError("candidates", "at least two passages", str(len(candidates)))
-    rejections: dict[str, int] = {}
-    written = _anchors(question, generator, settings, anchors, stances, rejections)
     advance = progress or (lambda _: None)
+    at_a_time = getattr(generator, "concurrency", 1)
+    outcomes: list[EBIOutcome] = []
+    for start in range(0, len(questions), at_a_time):
+        works = [
+            _question(one, identity_of(generator), encoder, settings, advance)
+            for one in questions[start : start + at_a_time]
+        ]
+        outcomes += together(
+            works,
+            generator,
+            temperature=settings.temperature,
+            max_tokens=settings.max_tokens,
+            seed=settings.seed,
+        )
+    return outcomes
+
+
+def _question(
+    question: EBIQuestion,
+    generator: Mapping[str, object],
+    encoder: Encoder,
+    settings: EBISettings,
+    advance: Callable[[int], None],
+) -> Work[EBIOutcome]:
+    """Give the steps of one question, whose requests `together` sends."""
+    tally = Tally()
+    written: WrittenAnchors | str | None = question.given
+    if written is None:
+        written = yield from write_anchors(question.text, settings, tally)
     if isinstance(written, str):
         advance(2 * settings.n)
-        return EBIOutcome(AdversarialSet((), rejections), failure=written)
+        if tally.failure is not None:
+            written = f"{written}; the generator: {tally.failure.message}"
+        nothing = AdversarialSet((), tally.rejections)
+        return EBIOutcome(nothing, failure=written, generator_failure=tally.failure)
     rows = embedded_passages(encoder, written.passages, "anchors")
     try:
         axis = PolarizationAxis.fit(
@@ -128,43 +208,56 @@ def ebi(
     except InputError as error:
         advance(2 * settings.n)
         failure = f"no axis: {error}"
-        return EBIOutcome(AdversarialSet((), rejections), written, failure=failure)
-    pool = tuple(written.passages if candidates is None else candidates)
-    if candidates is not None:
+        return EBIOutcome(AdversarialSet((), tally.rejections), written, failure=failure)
+    pool = tuple(written.passages if question.candidates is None else question.candidates)
+    if question.candidates is not None:
         rows = embedded_passages(encoder, pool, "candidates")
     scores = axis.score(rows)
-    _warn_of_tolerance(question_id, settings.tolerance, float(np.ptp(scores)))
-    maker = _Maker(question_id, question, generator, encoder, settings, written, axis, rejections)
-    made: list[AdversarialPassage] = []
-    references: dict[str, Passage] = {}
-    for side, row in zip(POLARITIES, (int(np.argmax(scores)), int(np.argmin(scores))), strict=True):
-        references[side] = pool[row]
-        made += maker.passages(side, pool[row], rows[row], float(scores[row]), advance)
-    missing = {side: settings.n - sum(one.polarity == side for one in made) for side in POLARITIES}
-    return EBIOutcome(AdversarialSet(tuple(made), rejections), written, axis, references, missing)
+    _warn_of_tolerance(question.id, settings.tolerance, float(np.ptp(scores)))
+    maker = _Maker(question, generator, encoder, settings, written, axis, tally)
+    sides = [
+        _Side(maker, side, pool[row], rows[row], float(scores[row]))
+        for side, row in zip(POLARITIES, (int(scores.argmax()), int(scores.argmin())), strict=True)
+    ]
+    for request in range(settings.max_requests):
+        # Both sides are asked at once: neither hangs on what the other gets.
+        short = [side for side in sides if side.n_missing and not side.is_stopped]
+        if not short:
+            break
+        replies = yield [Ask(side.prompt(), request) for side in short]
+        for side, reply in zip(short, replies, strict=True):
+            advance(side.take(reply, request))
+    missing = {side.name: side.n_missing for side in sides}
+    advance(sum(missing.values()))
+    return EBIOutcome(
+        AdversarialSet(tuple(one for side in sides for one in side.taken), tally.rejections),
+        written,
+        axis,
+        {side.name: side.reference for side in sides},
+        missing,
+        generator_failure=tally.failure if any(missing.values()) else None,
+    )
 
 
 class _Maker:
-    """Asks for passages of one side after the other, and checks each."""
+    """What both sides of a question share: the checks of a passage, and what is known already."""
 
     def __init__(
         self,
-        question_id: str,
-        question: str,
-        generator: Generator,
+        question: EBIQuestion,
+        generator: Mapping[str, object],
         encoder: Encoder,
         settings: EBISettings,
         anchors: WrittenAnchors,
         axis: PolarizationAxis,
-        rejections: dict[str, int],
+        tally: Tally,
     ) -> None:
-        self._question_id, self._question = question_id, question
-        self._generator, self._encoder, self._settings = generator, encoder, settings
-        self._axis, self._rejections = axis, rejections
-        self._query = embedded(encoder, [question], "queries", "question")
-        self._known = {normal_form(one.text) for one in anchors.passages}
-        self._about: dict[str, Any] = {
-            "generator": identity_of(generator),
+        self.question, self.settings, self.tally = question, settings, tally
+        self._encoder, self._axis = encoder, axis
+        self._query = embedded(encoder, [question.text], "queries", "question")
+        self.known = {normal_form(one.text) for one in anchors.passages}
+        self.about: dict[str, Any] = {
+            "generator": generator,
             "encoder": identity_of(encoder),
             "settings": settings.plain(),
             "anchors": {**anchors.provenance, "sha256": digest([p.text for p in anchors.passages])},
@@ -178,81 +271,17 @@ class _Maker:
             },
         }
 
-    def passages(
-        self,
-        side: str,
-        reference: Passage,
-        reference_row: Float32Array,
-        reference_score: float,
-        advance: Callable[[int], None],
-    ) -> list[AdversarialPassage]:
-        """Up to `n` passages that share the side of a reference."""
-        settings = self._settings
-        self._known.add(normal_form(reference.text))
-        taken: list[AdversarialPassage] = []
-        rows = [reference_row]
-        for request in range(settings.max_requests):
-            wanted = min(settings.n - len(taken), settings.per_request)
-            if wanted == 0:
-                break
-            prompt = render(
-                "adversarial", question=self._question, reference=reference.text, n=wanted
-            )
-            # The same prompt may be sent again: `repeat` makes it another answer.
-            reply = self._generator.generate(
-                [prompt],
-                temperature=settings.temperature,
-                max_tokens=settings.max_tokens,
-                seed=settings.seed,
-                repeat=request,
-            )[0]
-            if isinstance(reply, Failure):
-                self._reject(f"generator: {reply.reason}")
-                continue
-            texts = parse_passages(reply.text, wanted)
-            self._reject("not in the reply", wanted - len(texts))
-            before = len(taken)
-            for number, (text, row) in enumerate(self._readable(texts), 1):
-                checked = self._checked(row, rows, reference_score)
-                if isinstance(checked, str):
-                    self._reject(checked)
-                    continue
-                self._known.add(normal_form(text))
-                rows.append(row)
-                provenance = {
-                    **self._about,
-                    **checked,
-                    "prompt": {
-                        "name": prompt.name,
-                        "version": prompt.version,
-                        "sha256": prompt.sha256,
-                    },
-                    "request": request,
-                    "number_in_reply": number,
-                    "reference_id": reference.id,
-                    "reference_sha256": digest([reference.text]),
-                    "reference_ps": reference_score,
-                }
-                name = f"{self._question_id}-{ATTACK}-{side}-{len(taken) + 1:02d}"
-                passage = Passage(name, text)
-                taken.append(
-                    AdversarialPassage(passage, self._question_id, side, ATTACK, provenance)
-                )
-            advance(len(taken) - before)
-        advance(settings.n - len(taken))
-        return taken
-
-    def _readable(self, texts: Sequence[str]) -> list[tuple[str, Float32Array]]:
+    def readable(self, texts: Sequence[str]) -> list[tuple[str, Float32Array]]:
         """Texts of the right length that are new, each with its embedding."""
         kept: list[str] = []
         for text in texts:
             n_words = len(text.split())
-            if n_words < self._settings.min_words:
-                self._reject("too short")
-            elif n_words > self._settings.max_words:
-                self._reject("too long")
-            elif normal_form(text) in self._known | {normal_form(one) for one in kept}:
-                self._reject("duplicate")
+            if n_words < self.settings.min_words:
+                self.tally.reject("too short")
+            elif n_words > self.settings.max_words:
+                self.tally.reject("too long")
+            elif normal_form(text) in self.known | {normal_form(one) for one in kept}:
+                self.tally.reject("duplicate")
             else:
                 kept.append(text)
         if not kept:
@@ -260,15 +289,15 @@ class _Maker:
         rows = embedded(self._encoder, kept, "passages", "passages")
         return list(zip(kept, rows, strict=True))
 
-    def _checked(
+    def checked(
         self, row: Float32Array, rows: Sequence[Float32Array], reference_score: float
     ) -> dict[str, float] | str:
         """Give what was measured of a passage that may be taken, or why it may not."""
         score = float(self._axis.score(row[None])[0])
-        if abs(score - reference_score) > self._settings.tolerance:
+        if abs(score - reference_score) > self.settings.tolerance:
             return "PS beyond the tolerance"
         similarities = cosines(row[None], np.stack(rows))[0]
-        if similarities.max() > self._settings.max_similarity:
+        if similarities.max() > self.settings.max_similarity:
             return "near duplicate"
         return {
             "ps": score,
@@ -276,25 +305,76 @@ class _Maker:
             "similarity_to_question": float(cosines(row[None], self._query)[0, 0]),
         }
 
-    def _reject(self, reason: str, count: int = 1) -> None:
-        if count > 0:
-            self._rejections[reason] = self._rejections.get(reason, 0) + count
 
+class _Side:
+    """Passages of one side: what is asked for next, and which of a reply are taken."""
 
-def _anchors(
-    question: str,
-    generator: Generator,
-    settings: EBISettings,
-    anchors: Sequence[Passage] | None,
-    stances: Sequence[float] | None,
-    rejections: dict[str, int],
-) -> WrittenAnchors | str:
-    """Give the anchors that were given, or have them written; or say why there are none."""
-    if anchors is not None:
-        return WrittenAnchors.given(anchors, stances)
-    if stances is not None:
-        raise InputError("stances", "anchors beside them", "none")
-    return write_anchors(question, generator, settings, rejections)
+    def __init__(
+        self,
+        maker: _Maker,
+        name: str,
+        reference: Passage,
+        reference_row: Float32Array,
+        reference_score: float,
+    ) -> None:
+        self.name, self.reference = name, reference
+        self.taken: list[AdversarialPassage] = []
+        self.is_stopped = False
+        self._maker, self._score = maker, reference_score
+        self._rows = [reference_row]
+        maker.known.add(normal_form(reference.text))
+
+    @property
+    def n_missing(self) -> int:
+        """Passages that are short of `n`."""
+        return self._maker.settings.n - len(self.taken)
+
+    @property
+    def _n_wanted(self) -> int:
+        return min(self.n_missing, self._maker.settings.per_request)
+
+    def prompt(self) -> Prompt:
+        """Give what to ask next; sent again, `repeat` makes it another answer."""
+        question, reference = self._maker.question.text, self.reference.text
+        return render("adversarial", question=question, reference=reference, n=self._n_wanted)
+
+    def take(self, reply: Reply | Failure, request: int) -> int:
+        """Take what passes of the reply to `prompt`; give the number of passages."""
+        maker, wanted, prompt = self._maker, self._n_wanted, self.prompt()
+        if isinstance(reply, Failure):
+            self.is_stopped = maker.tally.failed(reply)
+            return 0
+        texts = parse_passages(reply.text, wanted)
+        maker.tally.reject("not in the reply", wanted - len(texts))
+        before = len(self.taken)
+        for number, (text, row) in enumerate(maker.readable(texts), 1):
+            checked = maker.checked(row, self._rows, self._score)
+            if isinstance(checked, str):
+                maker.tally.reject(checked)
+                continue
+            maker.known.add(normal_form(text))
+            self._rows.append(row)
+            provenance = {
+                **maker.about,
+                **checked,
+                "prompt": {
+                    "name": prompt.name,
+                    "version": prompt.version,
+                    "sha256": prompt.sha256,
+                },
+                "request": request,
+                "number_in_reply": number,
+                "reference_id": self.reference.id,
+                "reference_sha256": digest([self.reference.text]),
+                "reference_ps": self._score,
+            }
+            question_id = maker.question.id
+            name = f"{question_id}-{ATTACK}-{self.name}-{len(self.taken) + 1:02d}"
+            passage = Passage(name, text)
+            self.taken.append(
+                AdversarialPassage(passage, question_id, self.name, ATTACK, provenance)
+            )
+        return len(self.taken) - before
 
 
 def _warn_of_tolerance(question_id: str, tolerance: float, distance: float) -> None:

@@ -1,4 +1,4 @@
-"""The parts of EBI that are data: its settings, the anchors that were written, what came out."""
+"""The parts of EBI that are data: questions, settings, the anchors written, tallies, outcomes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import asdict, dataclass, field
 
 from epibias import _validate
 from epibias.attacks.adversarial_set import AdversarialSet
+from epibias.attacks.asking import ends_the_work
 from epibias.corpus import Passage
+from epibias.corpus.columns import check_id
 from epibias.errors import InputError
+from epibias.generators import Failure
 from epibias.generators.prompts import DEFAULT_STANCES
 from epibias.polarization import METHODS, PolarizationAxis
 
@@ -89,6 +92,70 @@ class EBISettings:
 
 
 @dataclass(frozen=True)
+class EBIQuestion:
+    """What the attack is to be made on.
+
+    Parameters
+    ----------
+    id : str
+        Starts the ids of the passages.
+    text : str
+        What is asked.
+    anchors, stances : sequences, optional
+        Use these anchor passages, with their stances where they are known, and ask for none.
+        Without stances "positive" is the end of the axis that the rule of orientation makes the
+        positive one; `provenance` says so.
+    candidates : sequence of Passage, optional
+        Passages on the question among which the extreme ones are looked for, such as those that a
+        search found; by default the anchors themselves, as in the paper's experiment.
+
+    Raises
+    ------
+    InputError
+        A blank id or text, stances without anchors, fewer than two anchors or candidates.
+    """
+
+    id: str
+    text: str
+    anchors: Sequence[Passage] | None = None
+    stances: Sequence[float] | None = None
+    candidates: Sequence[Passage] | None = None
+
+    def __post_init__(self) -> None:
+        check_id("question_id", self.id, None)
+        _validate.text("question", self.text)
+        if self.candidates is not None and len(self.candidates) < 2:
+            raise InputError("candidates", "at least two passages", str(len(self.candidates)))
+        if self.anchors is None and self.stances is not None:
+            raise InputError("stances", "anchors beside them", "none")
+        _ = self.given  # checks the anchors
+
+    @property
+    def given(self) -> WrittenAnchors | None:
+        """The anchors that came with the question; None where they are to be written."""
+        return None if self.anchors is None else WrittenAnchors.given(self.anchors, self.stances)
+
+
+@dataclass
+class Tally:
+    """What was not taken on the way, by reason, and the last failure of the generator."""
+
+    rejections: dict[str, int] = field(default_factory=dict)
+    failure: Failure | None = None
+
+    def reject(self, reason: str, count: int = 1) -> None:
+        """Count texts that are not taken."""
+        if count > 0:
+            self.rejections[reason] = self.rejections.get(reason, 0) + count
+
+    def failed(self, failure: Failure, prefix: str = "") -> bool:
+        """Count a failure of the generator; whether it ends the work."""
+        self.reject(f"{prefix}generator: {failure.reason}")
+        self.failure = failure
+        return ends_the_work(failure)
+
+
+@dataclass(frozen=True)
 class WrittenAnchors:
     """Anchor passages with the stances that they were asked to take.
 
@@ -143,6 +210,8 @@ class EBIOutcome:
         Polarity to the number of passages that are short of `n`.
     failure : str, optional
         Why there are no passages.
+    generator_failure : Failure, optional
+        The last one of the generator, where passages are missing after it.
     """
 
     adversarial: AdversarialSet
@@ -151,3 +220,10 @@ class EBIOutcome:
     references: Mapping[str, Passage] = field(default_factory=dict)
     missing: Mapping[str, int] = field(default_factory=dict)
     failure: str | None = None
+    generator_failure: Failure | None = None
+
+    @property
+    def stopped(self) -> Failure | None:
+        """Why the generator went away, if so: the same run, made again, goes on from here."""
+        failure = self.generator_failure
+        return failure if failure is not None and ends_the_work(failure) else None

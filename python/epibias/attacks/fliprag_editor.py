@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from epibias import _validate
+from epibias.attacks.asking import ends_the_work
 from epibias.attacks.embedding import digest
 from epibias.attacks.ownership import confirm
 from epibias.corpus.sentences import sentences
@@ -74,6 +75,11 @@ class GeneratorEditor:
     i_own_this_index : bool
         True, or nothing is written: an edit is adversarial text.
 
+    Attributes
+    ----------
+    stopped : Failure, optional
+        Set when the generator went away: from then on it is not asked, and there are no edits.
+
     Raises
     ------
     InputError
@@ -105,6 +111,7 @@ class GeneratorEditor:
         self._question = _validate.text("question", question)
         self._side = SIDES[_validate.choice("polarity", polarity, tuple(SIDES))]
         self._n = _validate.integer("n", n, low=1)
+        self.stopped: Failure | None = None
         self._sampling = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
 
     @property
@@ -114,6 +121,8 @@ class GeneratorEditor:
 
     def __call__(self, text: str, number: int) -> list[Edit]:
         """Ask for edits of a text in a round."""
+        if self.stopped is not None:
+            return [Edit("", failure=f"generator: {self.stopped.reason}")]
         prompt = render(
             "edit",
             question=self._question,
@@ -130,6 +139,7 @@ class GeneratorEditor:
             repeat=number,
         )[0]
         if isinstance(reply, Failure):
+            self.stopped = reply if ends_the_work(reply) else None
             return [Edit("", failure=f"generator: {reply.reason}")]
         found = parse_passages(reply.text, self._n)
         about = {"name": prompt.name, "version": prompt.version, "sha256": prompt.sha256}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,6 +14,7 @@ from epibias.errors import InputError
 
 if TYPE_CHECKING:
     from epibias.attacks.ebi_parts import EBIOutcome
+    from epibias.generators import Failure
 
 METHOD = typer.Option("pca", help="How the axis is fitted: pca, mean_difference or ridge.")
 TEMPERATURE = typer.Option(0.8, help="Of the generator.")
@@ -31,6 +32,8 @@ def ebi(
     gguf: str | None = generators.GGUF,
     replies: str | None = generators.REPLIES,
     offline: bool = generators.OFFLINE,
+    concurrency: int | None = generators.CONCURRENCY,
+    request_seconds: float | None = generators.SECONDS,
     encoder: str = options.ENCODER,
     cache: bool = options.CACHE,
     data_anchors: bool = typer.Option(
@@ -56,8 +59,8 @@ def ebi(
     the generator that you name. With --replies a run that was stopped goes on where it was.
     """
     from epibias.attacks import AdversarialSet
-    from epibias.attacks.ebi import ebi as make
-    from epibias.attacks.ebi_parts import EBIOutcome, EBISettings
+    from epibias.attacks.ebi import ebi_of_many
+    from epibias.attacks.ebi_parts import EBIOutcome, EBIQuestion, EBISettings
     from epibias.data_sets import load_questions
 
     shared.check_before(output, own)
@@ -75,35 +78,39 @@ def ebi(
         seed=seed,
     )
     asked = shared.chosen_questions(load_questions(data), question)
-    generator = generators.generator_of(base_url, model, api_key_variable, gguf, replies, offline)
+    generator = generators.generator_of(
+        base_url, model, api_key_variable, gguf, replies, offline, concurrency, request_seconds
+    )
     attacker = shared.loaded_encoder(encoder, cache=cache)
     outcomes: dict[str, EBIOutcome] = {}
+    wanted: list[EBIQuestion] = []
+    for one in asked:
+        if data_anchors and len(one.anchors) < 2:  # as some questions of WIKI-BALANCE
+            why = f"the data has {len(one.anchors)} anchors for it"
+            outcomes[one.id] = EBIOutcome(AdversarialSet(()), failure=why)
+            continue
+        given = (one.anchors, one.stances) if data_anchors else (None, None)
+        wanted.append(EBIQuestion(one.id, one.text, *given))
     with progress_bar() as progress:
-        task = progress.add_task("passages", total=2 * n * len(asked))
-        for one in asked:
-            given: dict[str, Any] = {}
-            if data_anchors:
-                if len(one.anchors) < 2:  # as some questions of WIKI-BALANCE
-                    why = f"the data has {len(one.anchors)} anchors for it"
-                    outcomes[one.id] = EBIOutcome(AdversarialSet(()), failure=why)
-                    progress.advance(task, 2 * n)
-                    continue
-                given = {"anchors": one.anchors, "stances": one.stances}
-            outcomes[one.id] = make(
-                one.id,
-                one.text,
-                generator,
-                attacker,
-                i_own_this_index=own,
-                settings=settings,
-                progress=lambda done: progress.advance(task, done),
-                **given,
-            )
+        task = progress.add_task("passages", total=2 * n * len(wanted))
+        found = ebi_of_many(
+            wanted,
+            generator,
+            attacker,
+            i_own_this_index=own,
+            settings=settings,
+            progress=lambda done: progress.advance(task, done),
+        )
+    outcomes |= {one.id: outcome for one, outcome in zip(wanted, found, strict=True)}
+    outcomes = {one.id: outcomes[one.id] for one in asked}
     failures = {name: one.failure for name, one in outcomes.items() if one.failure is not None}
     missing = {
         name: dict(one.missing) for name, one in outcomes.items() if any(one.missing.values())
     }
-    lines = [f"epibias: question {name}: {why}" for name, why in failures.items()]
+    by_reason: dict[str, list[str]] = {}
+    for name, why in failures.items():
+        by_reason.setdefault(why, []).append(name)
+    lines = [f"epibias: question {', '.join(names)}: {why}" for why, names in by_reason.items()]
     lines += [
         f"epibias: question {name}: {count} {side} passages short of {n}"
         for name, sides in missing.items()
@@ -117,6 +124,8 @@ def ebi(
         as_json=as_json,
         more={"failures": failures, "missing": missing, "settings": settings.plain()},
         lines=lines,
+        stopped=[one.stopped for one in outcomes.values() if one.stopped is not None],
+        replies=replies,
     )
 
 
@@ -132,6 +141,8 @@ def topic_fliprag(
     gguf: str | None = generators.GGUF,
     replies: str | None = generators.REPLIES,
     offline: bool = generators.OFFLINE,
+    concurrency: int | None = generators.CONCURRENCY,
+    request_seconds: float | None = generators.SECONDS,
     encoder: str = options.ENCODER,
     splice: bool = typer.Option(
         False, "--splice", help="No generator: sentences of one-sided texts are spliced in."
@@ -173,11 +184,15 @@ def topic_fliprag(
     found = load_questions(data)
     asked = shared.chosen_questions(found, question)
     named = (base_url, model, api_key_variable, gguf, replies)
-    if splice and (offline or any(one is not None for one in named)):
+    if splice and (
+        offline or any(one is not None for one in (*named, concurrency, request_seconds))
+    ):
         raise InputError("--splice", "no option of a generator beside it", "one")
     if texts is not None and not splice:
         raise InputError("--texts", "no such option without --splice", repr(texts))
-    generator = None if splice else generators.generator_of(*named, offline)
+    generator = None
+    if not splice:
+        generator = generators.generator_of(*named, offline, concurrency, request_seconds)
     spliced = shared.texts_for(found, texts) if splice else None
     gone = {} if spliced is None else shared.without_texts(asked, sides, spliced)
 
@@ -199,6 +214,7 @@ def topic_fliprag(
 
     surrogate = shared.loaded_encoder(encoder, cache=False)
     made: list[AdversarialSet] = []
+    stopped: list[Failure] = []
     with progress_bar() as progress:
         task = progress.add_task("corpus encoded", total=len(found.corpus) + len(asked))
         done = lambda count: progress.advance(task, count)  # noqa: E731  one use, twice
@@ -209,26 +225,32 @@ def topic_fliprag(
         for one, picked in zip(asked, nearest, strict=True):
             axis = fitted_axis(one, surrogate, method)
             originals = [found.corpus[int(row)] for row in picked]
-            made += [
-                make(
+            for side in sides:
+                if stopped or side in gone.get(one.id, ()):
+                    continue
+                editor = editor_of(one.id, one.text, side)
+                flipped = make(
                     one.id,
                     [one.text],
                     originals,
                     side,
-                    editor_of(one.id, one.text, side),
+                    editor,
                     surrogate,
                     axis,
                     settings=settings,
                     i_own_this_index=own,
                     progress=lambda count: progress.advance(edited, count),
                 )
-                for side in sides
-                if side not in gone.get(one.id, ())
-            ]
+                if isinstance(editor, GeneratorEditor) and editor.stopped is not None:
+                    stopped.append(editor.stopped)  # passages it did not edit are no result
+                else:
+                    made.append(flipped)
     shared.write_made(
         AdversarialSet.joined(made),
         output,
         as_json=as_json,
         more={"without_texts": gone},
         lines=shared.lines_of(gone),
+        stopped=stopped,
+        replies=replies,
     )

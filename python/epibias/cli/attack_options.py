@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from epibias.attacks import AdversarialSet
     from epibias.data_sets import Question, QuestionSet
     from epibias.encoder import SentenceTransformerEncoder
+    from epibias.generators import Failure
 
 OWN: Any = typer.Option(
     False,
@@ -40,6 +41,7 @@ OUTPUT: Any = typer.Option(..., "--output", "-o", help="File for the set (JSON l
 JSON: Any = typer.Option(False, "--json", help="One JSON document instead of a table.")
 SEED: Any = typer.Option(0, help="Of everything that is random.")
 SIDES = ("positive", "negative")
+UNFINISHED = ".unfinished"
 
 
 def confirm_ownership(own: bool) -> None:
@@ -150,32 +152,81 @@ def write_made(
     as_json: bool,
     more: Mapping[str, Any] | None = None,
     lines: Sequence[str] = (),
+    stopped: Sequence[Failure] = (),
+    replies: str | None = None,
 ) -> None:
-    """Write a set, then say what is in it; exit code 1 where nothing could be made."""
-    made.write(output)
+    """Write a set, then say what is in it; exit code 1 where it is not whole or has nothing.
+
+    A set without passages is not written. One whose generator went away is kept beside `output`,
+    under a name that does not call it done.
+
+    Parameters
+    ----------
+    made : AdversarialSet
+    output : str
+        A file.
+    as_json : bool
+        Say it in one JSON document.
+    more : mapping, optional
+        Added to the document.
+    lines : sequence of str
+        Said to people.
+    stopped : sequence of Failure
+        Why the generator stopped answering, a failure for each work that it left unfinished.
+    replies : str, optional
+        File that kept its replies.
+    """
+    path = None
+    if len(made):
+        path = f"{output}{UNFINISHED}" if stopped else output
+        made.write(path)
+    lines = [*lines, *_how_to_go_on(made, path, stopped, replies)]
     counted = list(counts_of(made))
     if as_json:
         document = {
-            "output": output,
+            "output": path,
             "n_passages": len(made),
             "passages": counted,
             "rejections": dict(made.rejections),
             **(more or {}),
         }
+        if stopped:
+            document["stopped"] = lines[-2:]
         write_output("-", json_text(document))
     else:
         rows = [tuple(one.values()) for one in counted]
         caption = ", ".join(f"{reason}: {count}" for reason, count in made.rejections.items())
         show_table(
-            f"{len(made)} adversarial passages in {output}",
+            f"{len(made)} adversarial passages in {path or 'no file'}",
             ("attack", "polarity", "questions", "passages"),
             rows,
             f"rejected: {caption or 'none'}",
         )
+    if not as_json or path is None or stopped:
         for line in lines:
             say(line)
-    if not len(made):
+    if not len(made) or stopped:
         raise typer.Exit(1)
+
+
+def _how_to_go_on(
+    made: AdversarialSet,
+    path: str | None,
+    stopped: Sequence[Failure],
+    replies: str | None,
+) -> list[str]:
+    """Say why there is no whole set, what is kept, and how to go on."""
+    if not stopped:
+        return [] if len(made) else ["epibias: no passage could be made, so no file is written"]
+    what = f"{len(made)} passages are kept in {path}" if path else "no passage was made"
+    again = "give --replies FILE, and what the generator has answered is not asked again"
+    if replies is not None:
+        again = f"the same command goes on: it asks only for what {replies} does not hold"
+    n_works = f"{len(stopped)} question{'s' * (len(stopped) > 1)} unfinished"
+    return [
+        f"epibias: the generator went away, {n_works}: {stopped[0].message}",
+        f"epibias: {what}; {again}",
+    ]
 
 
 def counts_of(made: AdversarialSet) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ either, `fixed` is a stand-in.
 
 from epibias.generators.base import Failure, Generator, Prompt, Reply
 from epibias.generators.cache import CachedGenerator
-from epibias.generators.capabilities import Capabilities, probe
+from epibias.generators.capabilities import Capabilities, check_reached, probe
 from epibias.generators.fixed import FixedGenerator
 from epibias.generators.gguf import GGUFGenerator
 from epibias.generators.openai_compatible import OpenAICompatibleGenerator
@@ -33,6 +33,7 @@ __all__ = [
     "OpenAICompatibleGenerator",
     "Prompt",
     "Reply",
+    "check_reached",
     "parse_anchors",
     "parse_likert",
     "parse_passages",

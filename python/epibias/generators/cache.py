@@ -108,6 +108,11 @@ class CachedGenerator:
         """That of the generator whose replies these are."""
         return dict(self._identity)
 
+    @property
+    def concurrency(self) -> int:
+        """Prompts that the generator is asked at once; 1 where it says nothing, or is not asked."""
+        return int(getattr(self._generator, "concurrency", 1))
+
     def __len__(self) -> int:
         return len(self._known)
 
@@ -151,8 +156,8 @@ class CachedGenerator:
         self, keys: Sequence[str], prompts: Mapping[str, Prompt], sampling: Sampling
     ) -> dict[str, Reply | Failure]:
         assert self._generator is not None  # noqa: S101  # offline without one
-        at_a_time = getattr(self._generator, "concurrency", None)
-        chunk = PROMPTS_PER_SLOT * at_a_time if isinstance(at_a_time, int) else 1
+        is_one_by_one = not hasattr(self._generator, "concurrency")
+        chunk = 1 if is_one_by_one else PROMPTS_PER_SLOT * self.concurrency
         fresh: dict[str, Reply | Failure] = {}
         for start in range(0, len(keys), chunk):
             some = keys[start : start + chunk]
@@ -195,7 +200,8 @@ class CachedGenerator:
             },
             **_plain(result),
         }
-        _records.append_line(self._path, json.dumps(record, ensure_ascii=False, allow_nan=False))
+        line = json.dumps(record, ensure_ascii=False, allow_nan=False)
+        _records.append_lines(self._path, [line])
         self._known[key] = _known(result)
 
     def _read(self) -> None:

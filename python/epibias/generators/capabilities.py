@@ -1,4 +1,4 @@
-"""What a server can do, found by asking it: models, seeds, stops and JSON modes.
+"""What a server can do, found by asking it: is it there; models, seeds, stops and JSON modes.
 
 Owns the questions and the table of answers. Nothing is switched off by what is found: a parameter
 that a server does not take makes a request fail, and this says so before a long run does.
@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from epibias.generators.base import Failure, Prompt, Reply, Sampling
-from epibias.generators.exchange import body_of
+from epibias.errors import InputError
+from epibias.generators.base import Failure, Generator, Prompt, Reply, Sampling
+from epibias.generators.exchange import Attempt, body_of
 from epibias.generators.openai_compatible import OpenAICompatibleGenerator, run
 
 if TYPE_CHECKING:
     import httpx
 
+REACH_SECONDS = 10.0  # for a server that is busy: it was reached, whatever it says later
 PROBE = Prompt("probe", "1", "Name a colour.")
 _SCHEMA = {"type": "object", "properties": {"colour": {"type": "string"}}, "required": ["colour"]}
 # What is added to a plain request, by the name in the table.
@@ -92,6 +94,43 @@ def probe(generator: OpenAICompatibleGenerator) -> Capabilities:
         What was found.
     """
     return run(_probe(generator))
+
+
+def check_reached(generator: Generator, argument: str = "base_url") -> None:
+    """See before a long run that a server takes connections, with one short request.
+
+    Whatever it answers will do, and no answer at all within ten seconds, too: it may be busy.
+    Generators without a server are not asked.
+
+    Parameters
+    ----------
+    generator : Generator
+        As it will be used.
+    argument : str
+        What names its address, for the message.
+
+    Raises
+    ------
+    InputError
+        No connection: the address and the reason.
+
+    Examples
+    --------
+    >>> from epibias.generators import FixedGenerator
+    >>> check_reached(FixedGenerator("yes"))
+    """
+    if not isinstance(generator, OpenAICompatibleGenerator):
+        return
+    attempt = run(_knock(generator))
+    if attempt.is_unreachable:
+        assert isinstance(attempt.result, Failure)  # noqa: S101  # not reached, no reply
+        expected = "a server that takes connections (start it, or correct its address)"
+        raise InputError(argument, expected, attempt.result.message)
+
+
+async def _knock(generator: OpenAICompatibleGenerator) -> Attempt:
+    async with generator.client() as client:
+        return await generator.send(client, "models", None, seconds_left=REACH_SECONDS)
 
 
 async def _probe(generator: OpenAICompatibleGenerator) -> Capabilities:

@@ -8,6 +8,7 @@ that is none: no choices, an answer cut off by its limit, an error page of a pro
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -44,6 +45,25 @@ class Attempt:
 def failed(reason: str, message: str, *, again: bool = False, wait: float | None = None) -> Attempt:
     """Give an attempt that failed."""
     return Attempt(Failure(reason, message, attempts=1), again, wait)
+
+
+def why_of(error: BaseException) -> str:
+    """Give the system's words for a connection that failed; libraries wrap them several times.
+
+    Examples
+    --------
+    >>> try:
+    ...     raise ValueError("All attempts failed") from ConnectionRefusedError(111, "it said no")
+    ... except ValueError as error:
+    ...     print(why_of(error))
+    Connection refused
+    """
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, OSError) and isinstance(found.errno, int) and found.errno > 0:
+            return os.strerror(found.errno)
+        found = found.__cause__ or found.__context__
+    return str(error)
 
 
 def body_of(

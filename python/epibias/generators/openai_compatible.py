@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from epibias import _validate
 from epibias.errors import InputError
 from epibias.generators.base import Failure, Prompt, Reply, Sampling, check_prompts
-from epibias.generators.exchange import Attempt, body_of, failed, judge
+from epibias.generators.exchange import Attempt, body_of, failed, judge, why_of
 from epibias.generators.pace import Clock, RateLimit, retry_after
 
 if TYPE_CHECKING:  # heavy ones are imported where they are used: `import epibias` is light
@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # heavy ones are imported where they are used: `import epibia
 _T = TypeVar("_T")
 LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between attempts, doubling, plus up to 1 at random
+CONNECT_SECONDS = 5.0  # a host that takes no connection is not a slow model
 
 
 class OpenAICompatibleGenerator:
@@ -85,7 +86,7 @@ class OpenAICompatibleGenerator:
     choices. Never: other 4xx, redirects, a body that is too long, an answer that is blank or was
     cut off. A ``Retry-After`` beyond the deadline ends the attempts at once. Where one prompt has
     found no connection in all its attempts, those of the same call that have not begun are not
-    tried.
+    tried, and later calls try once, without a wait, until the server is reached again.
 
     Examples
     --------
@@ -127,6 +128,7 @@ class OpenAICompatibleGenerator:
         self._transport = transport
         self._clock = clock or Clock()
         self._pace = RateLimit(requests_per_minute, self._clock)
+        self._is_lost = False  # the last prompt was tried to the end and found no connection
         for package in ("httpx", "tenacity"):
             _validate.extra("OpenAICompatibleGenerator", package, "generators")
 
@@ -177,6 +179,7 @@ class OpenAICompatibleGenerator:
                 return Failure("down", message, attempts=0)
             attempt, count = await self._attempts(client, body, sampling.max_tokens)
             call.is_unreachable |= attempt.is_unreachable
+            self._is_lost = attempt.is_unreachable
         if isinstance(attempt.result, Failure):
             return replace(attempt.result, attempts=count)
         return attempt.result
@@ -198,7 +201,8 @@ class OpenAICompatibleGenerator:
 
         def is_over(state: tenacity.RetryCallState) -> bool:
             is_too_late = self._clock.now() + state.upcoming_sleep >= ends
-            return is_too_late or state.attempt_number >= self._max_attempts
+            is_still_lost = self._is_lost and _outcome(state).is_unreachable
+            return is_too_late or is_still_lost or state.attempt_number >= self._max_attempts
 
         def last(state: tenacity.RetryCallState) -> Attempt:
             return self._given_up(_outcome(state), state)
@@ -224,7 +228,8 @@ class OpenAICompatibleGenerator:
 
     def _given_up(self, attempt: Attempt, state: tenacity.RetryCallState) -> Attempt:
         assert isinstance(attempt.result, Failure)  # noqa: S101  # replies are not tried again
-        if state.attempt_number >= self._max_attempts:
+        is_still_lost = self._is_lost and attempt.is_unreachable
+        if is_still_lost or state.attempt_number >= self._max_attempts:
             return attempt
         why = (
             f"; the server asks to wait {attempt.wait:g} s"
@@ -243,7 +248,8 @@ class OpenAICompatibleGenerator:
             headers["Authorization"] = f"Bearer {self._key}"
         return httpx.AsyncClient(
             headers=headers,
-            timeout=None,  # noqa: S113  # `send` holds the deadline of the whole request
+            # `send` holds the deadline of the whole request.
+            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
             follow_redirects=False,
             limits=httpx.Limits(max_connections=self.concurrency),
             transport=self._transport,
@@ -268,11 +274,12 @@ class OpenAICompatibleGenerator:
             attempt = await asyncio.wait_for(
                 self._exchange(client, path, body, max_tokens), max(seconds, 0.0)
             )
+        except (httpx.ConnectTimeout, httpx.ConnectError, httpx.ProxyError) as error:
+            why = why_of(error) or f"no connection within {CONNECT_SECONDS:g} s"
+            message = f"{self._base_url} was not reached: {self._without_key(why)}"
+            return replace(failed("down", message, again=True), is_unreachable=True)
         except (asyncio.TimeoutError, httpx.TimeoutException):
             return late
-        except (httpx.ConnectError, httpx.ProxyError) as error:
-            message = f"{self._base_url} was not reached: {self._without_key(str(error))}"
-            return replace(failed("down", message, again=True), is_unreachable=True)
         except httpx.DecodingError:
             return failed("malformed", "the body does not decompress", again=True)
         except httpx.TransportError as error:

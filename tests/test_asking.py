@@ -1,0 +1,144 @@
+"""Attacks that ask for several things at once: how many at a time, and that nothing hangs on it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+from angle_encoder import AngleEncoder
+from epibias.attacks import AdversarialSet
+from epibias.attacks.asking import Ask, together
+from epibias.attacks.ebi import ebi, ebi_of_many
+from epibias.attacks.ebi_parts import EBIQuestion, EBISettings
+from epibias.errors import InputError
+from epibias.generators import CachedGenerator, FixedGenerator, OpenAICompatibleGenerator, Prompt
+from fake_servers import URL, completion
+
+SETTINGS = EBISettings(
+    n=2, tolerance=0.05, per_request=1, max_requests=4, min_words=3, max_similarity=0.99999
+)
+QUESTIONS = [EBIQuestion(f"q{number}", f"Shall town {number} build a tram?") for number in range(4)]
+SAMPLING = {"temperature": 0.0, "max_tokens": 9, "seed": 0}
+
+
+def town_of(text):
+    return next(word for word in text.split() if word.isdigit())
+
+
+def answer(user, seed):
+    """Anchors, or a passage of the side and town of its prompt, at an angle by the seed."""
+    town = town_of(user)
+    if "[+3]" in user:
+        return "\n".join(
+            f"[{stance:+d}] Town {town} at angle {10 * stance + place}."
+            for place, stance in enumerate((-3, -2, -2, -1, 1, 2, 2, 3))
+        )
+    side = -30 if "angle -" in user else 37
+    return f"[1] In town {town} the tram at angle {side + seed % 5 - 2}."
+
+
+class Room:
+    """A server with room for several requests; the later one is sent, the sooner it is answered."""
+
+    def __init__(self):
+        self.now = self.most = self.n_requests = 0
+        self.transport = httpx.MockTransport(self._answer)
+
+    async def _answer(self, request):
+        body = json.loads(request.content)
+        self.now += 1
+        self.n_requests += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.02 / self.n_requests)
+        self.now -= 1
+        words = answer(body["messages"][-1]["content"], body["seed"])
+        return httpx.Response(200, json=completion(words))
+
+    def generator(self, concurrency):
+        return OpenAICompatibleGenerator(
+            "m", URL, transport=self.transport, concurrency=concurrency
+        )
+
+
+def attack(generator, questions=QUESTIONS):
+    return ebi_of_many(
+        questions, generator, AngleEncoder(), i_own_this_index=True, settings=SETTINGS
+    )
+
+
+def test_a_step_is_one_call_for_each_number_of_answer():
+    calls = []
+
+    class Listening(FixedGenerator):
+        def generate(self, prompts, *, repeat=0, **sampling):
+            calls.append(([prompt.user for prompt in prompts], repeat))
+            return super().generate(prompts, repeat=repeat, **sampling)
+
+    def work(name, n_steps, repeat):
+        said = []
+        for step in range(n_steps):
+            prompts = [Prompt("own", "1", f"{name}{step}{place}") for place in "xy"]
+            replies = yield [Ask(prompt, repeat + step) for prompt in prompts]
+            said += [reply.text for reply in replies]
+        return said
+
+    works = [work("a", 1, 0), work("b", 2, 0), work("c", 0, 0), work("d", 1, 1)]
+    echo = Listening(lambda prompt, repeat: f"{prompt.user}-{repeat}")
+    assert together(works, echo, **SAMPLING) == [
+        ["a0x-0", "a0y-0"], ["b0x-0", "b0y-0", "b1x-1", "b1y-1"], [], ["d0x-1", "d0y-1"],
+    ]  # fmt: skip
+    assert calls == [
+        (["a0x", "a0y", "b0x", "b0y"], 0), (["d0x", "d0y"], 1), (["b1x", "b1y"], 1),
+    ]  # fmt: skip
+    assert together([], echo, **SAMPLING) == []
+
+
+def test_the_server_is_given_as_much_as_it_has_room_for():
+    room = Room()
+    attack(room.generator(4))
+    assert room.most == 4
+    one = Room()
+    attack(one.generator(1))
+    assert one.most == 1
+    assert one.n_requests == room.n_requests
+
+
+def test_the_set_is_the_same_byte_for_byte_however_it_was_asked(tmp_path):
+    files = []
+    for concurrency in (1, 64):
+        outcomes = attack(Room().generator(concurrency))
+        files.append(tmp_path / f"{concurrency}.jsonl")
+        AdversarialSet.joined(one.adversarial for one in outcomes).write(files[-1])
+    assert len(AdversarialSet.read(files[0])) > len(QUESTIONS) * 3
+    contents = {file.read_bytes() for file in files}
+    assert len(contents) == 1
+    # One question alone has what it has among the others.
+    alone = ebi(
+        "q3", QUESTIONS[3].text, Room().generator(2), AngleEncoder(),
+        i_own_this_index=True, settings=SETTINGS,
+    )  # fmt: skip
+    assert alone.adversarial.passages == outcomes[3].adversarial.passages
+    # And so has a run from the replies of another.
+    replies = tmp_path / "replies.jsonl"
+    attack(CachedGenerator(Room().generator(5), replies))
+    again = attack(CachedGenerator(None, replies))
+    AdversarialSet.joined(one.adversarial for one in again).write(tmp_path / "again.jsonl")
+    assert (tmp_path / "again.jsonl").read_bytes() in contents
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"id": " "}, "question_id: expected"),
+        ({"text": ""}, "question: expected"),
+        ({"stances": [1.0]}, "anchors beside them"),
+        ({"anchors": []}, "at least two passages, got 0"),
+        ({"candidates": []}, "at least two passages, got 0"),
+    ],
+)
+def test_a_question_that_is_none_is_refused_before_anything_is_asked(options, message):
+    with pytest.raises(InputError, match=message):
+        EBIQuestion(**{"id": "q1", "text": "Shall town 1 build a tram?", **options})
