@@ -23,7 +23,7 @@ from typing import Any
 import attack_table
 from epibias.attacks import AdversarialPassage, AdversarialSet
 from epibias.attacks.fliprag_editor import SplicingEditor
-from epibias.attacks.properties import fitted_axis, property_check
+from epibias.attacks.properties import property_check
 from epibias.attacks.question_copies import poisonedrag, verbatim
 from epibias.attacks.token_search import SearchSettings
 from epibias.attacks.topic_fliprag import FlipSettings, topic_fliprag
@@ -31,6 +31,7 @@ from epibias.attacks.trigger import trigger
 from epibias.data_sets import Question, QuestionSet, load_questions
 from epibias.encoder import PACKAGED_MODEL, SentenceTransformerEncoder
 from epibias.errors import ValidityWarning
+from epibias.polarization.question_axis import fitted_axis
 from epibias.retrieval import CosineIndex
 
 SIDES = ("positive", "negative")

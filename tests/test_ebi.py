@@ -11,12 +11,12 @@ import pytest
 from angle_encoder import AngleEncoder
 from epibias.attacks.ebi import ebi
 from epibias.attacks.ebi_parts import EBISettings
-from epibias.attacks.properties import fitted_axis
 from epibias.corpus import Corpus, Passage
 from epibias.data_sets import Question
 from epibias.errors import InputError
 from epibias.generators import Failure, FixedGenerator, render
 from epibias.polarization import PolarizationAxis
+from epibias.polarization.question_axis import fitted_axis
 
 ANGLES = {-3: [-30], -2: [-20, -18], -1: [-10], 1: [10], 2: [18, 20], 3: [30]}
 QUESTION = "Should the town build a tram?"

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from angle_encoder import AngleEncoder
-from epibias.attacks import facts
-from epibias.attacks.fact_reference import FactReference
 from epibias.attacks.facts import check_facts, claims_of
 from epibias.corpus import Corpus, Passage
 from epibias.errors import InputError
-from epibias.nli import FixedNLI
+from epibias.nli import FixedNLI, fact_reference
+from epibias.nli.fact_reference import FactReference
 from epibias.nli.verdicts import verdict_of
 
 REFERENCE = Corpus(
@@ -30,12 +29,12 @@ def judge(premise, hypothesis):
 
 
 def reference(**options):
-    return FactReference(REFERENCE, AngleEncoder(), **options)
+    return FactReference.build(REFERENCE, AngleEncoder(), **options)
 
 
 def test_evidence_is_the_most_similar_sentences():
     found = reference().evidence(
-        ["Claim at angle 11.", "Claim at angle 88."], ["x", "x"], n=2, min_similarity=0.9
+        ["Claim at angle 11.", "Claim at angle 88."], 2, min_similarity=0.9
     )
     assert [[one.text for one in some] for some in found] == [
         ["Fact at angle 10.", "Lie at angle 12."],
@@ -46,14 +45,14 @@ def test_evidence_is_the_most_similar_sentences():
 
 
 def test_a_passage_is_never_its_own_evidence():
-    found = reference().evidence(["Claim at angle 0."], ["r1"], n=1, min_similarity=-1.0)
+    found = reference().evidence(["Claim at angle 0."], 1, [REFERENCE[0].text])
     assert [one.text for one in found[0]] == ["Lie at angle 12."]
 
 
 def test_whole_passages_may_be_evidence():
     whole = reference(unit="passage")
-    assert whole.n_texts == 2
-    found = whole.evidence(["Claim at angle 5."], ["x"], n=1, min_similarity=0.9)
+    assert whole.identity["n_passages"] == 2
+    found = whole.evidence(["Claim at angle 5."], 1, min_similarity=0.9)
     assert found[0][0].text == "Fact at angle 0. Fact at angle 10."
 
 
@@ -100,7 +99,7 @@ def test_batches_do_not_matter(monkeypatch):
     steps = []
     options = {"min_similarity": 0.9, "n_evidence": 3}
     whole = check_facts(passages, reference(), FixedNLI(judge), progress=steps.append, **options)
-    monkeypatch.setattr(facts, "PAIRS_AT_ONCE", 2)
+    monkeypatch.setattr(fact_reference, "PAIRS_AT_ONCE", 2)
     parts = check_facts(passages, reference(), FixedNLI(judge), **options)
     assert parts == whole
     assert sum(steps) == len(claims_of(passages)) == 40
@@ -154,8 +153,8 @@ def test_wrong_arguments_are_refused():
         check(min_similarity=2)
     with pytest.raises(InputError, match="threshold: expected"):
         check(threshold=0)
-    with pytest.raises(InputError, match="at least one passage"):
-        FactReference(Corpus([]), AngleEncoder())
+    with pytest.raises(InputError, match="at least one sentence"):
+        FactReference.build(Corpus([]), AngleEncoder())
     with pytest.raises(InputError, match="unit: expected"):
         reference(unit="word")
 

@@ -12,19 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from epibias import _validate
-from epibias._plain import described
-from epibias.attacks.fact_reference import Evidence, FactReference
 from epibias.corpus import Passage
+from epibias.corpus.passages import encoded_text
 from epibias.corpus.sentences import sentences
 from epibias.errors import InputError
 from epibias.metrics.intervals import Interval, ratio_interval
-from epibias.nli import CONTRADICTION, ENTAILMENT, NLI
-from epibias.nli.verdicts import NOT_ENOUGH_INFO, REFUTES, SUPPORTS, VERDICTS, verdict_of
-
-PAIRS_AT_ONCE = 256
+from epibias.nli import NLI
+from epibias.nli.fact_reference import FactReference
+from epibias.nli.verdicts import NOT_ENOUGH_INFO, REFUTES, SUPPORTS, VERDICTS
 
 
 @dataclass(frozen=True)
@@ -175,13 +171,27 @@ def check_facts(
     min_similarity = _validate.number("min_similarity", min_similarity, low=-1.0, high=1.0)
     threshold = _validate.number("threshold", threshold, above=0.0, high=1.0)
     claims = claims_of(given)
-    evidence = reference.evidence(
+    judged = reference.judged(
         [text for _, _, text in claims],
-        [given[row].id for row, _, _ in claims],
-        n=n_evidence,
+        nli,
+        n_evidence=n_evidence,
         min_similarity=min_similarity,
+        threshold=threshold,
+        own=[encoded_text(given[row].title, given[row].text) for row, _, _ in claims],
+        progress=progress,
     )
-    verdicts = _verdicts(given, claims, evidence, nli, threshold, progress)
+    verdicts = [
+        ClaimVerdict(
+            given[row].id,
+            number,
+            text,
+            one.verdict,
+            one.entailment,
+            one.contradiction,
+            None if one.decided_by is None else one.decided_by.passage_id,
+        )
+        for (row, number, text), one in zip(claims, judged, strict=True)
+    ]
     counts = [dict.fromkeys(VERDICTS, 0) for _ in given]
     for (row, _, _), one in zip(claims, verdicts, strict=True):
         counts[row][one.verdict] += 1
@@ -219,58 +229,6 @@ def claims_of(passages: Sequence[Passage]) -> list[tuple[int, int, str]]:
         for row, passage in enumerate(passages)
         for number, text in enumerate(sentences(passage.text))
     ]
-
-
-def _verdicts(
-    passages: Sequence[Passage],
-    claims: Sequence[tuple[int, int, str]],
-    evidence: Sequence[Sequence[Evidence]],
-    nli: NLI,
-    threshold: float,
-    progress: Callable[[int], None] | None,
-) -> list[ClaimVerdict]:
-    """Judge all pairs, some claims at a time."""
-    verdicts: list[ClaimVerdict] = []
-    start = 0
-    while start < len(claims):
-        end, n_pairs = start, 0
-        while end < len(claims) and (end == start or n_pairs + len(evidence[end]) <= PAIRS_AT_ONCE):
-            n_pairs += len(evidence[end])
-            end += 1
-        pairs = [(one.text, claims[row][2]) for row in range(start, end) for one in evidence[row]]
-        values = np.zeros((0, 3), dtype=np.float32)
-        if pairs:
-            values = nli.probabilities([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-            if getattr(values, "shape", None) != (len(pairs), 3):
-                raise InputError("nli", f"{len(pairs)} rows of 3", described(values))
-            _validate.finite("nli", values)
-        place = 0
-        for row in range(start, end):
-            found = values[place : place + len(evidence[row])]
-            place += len(evidence[row])
-            verdicts.append(_verdict(passages, claims[row], evidence[row], found, threshold))
-        if progress is not None:
-            progress(end - start)
-        start = end
-    return verdicts
-
-
-def _verdict(
-    passages: Sequence[Passage],
-    claim: tuple[int, int, str],
-    evidence: Sequence[Evidence],
-    values: Any,  # noqa: ANN401  float32 [n_evidence, 3]
-    threshold: float,
-) -> ClaimVerdict:
-    row, number, text = claim
-    entailment = float(values[:, ENTAILMENT].max()) if len(values) else 0.0
-    contradiction = float(values[:, CONTRADICTION].max()) if len(values) else 0.0
-    verdict = verdict_of(entailment, contradiction, threshold)
-    decided = None
-    if verdict != NOT_ENOUGH_INFO:
-        column = ENTAILMENT if verdict == SUPPORTS else CONTRADICTION
-        decided = evidence[int(np.argmax(values[:, column]))].passage_id
-    return ClaimVerdict(passages[row].id, number, text, verdict, entailment, contradiction, decided)
 
 
 def _sums(rows: Sequence[PassageFacts]) -> Mapping[str, list[float]]:

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from epibias import _validate
 from epibias._validate import Float32Array
 from epibias.attacks.adversarial_set import POLARITIES, AdversarialSet
-from epibias.attacks.embedding import embedded_passages
 from epibias.data_sets import Question, QuestionSet
 from epibias.encoder import Encoder, encode_in_batches
 from epibias.errors import InputError, ValidityWarning
 from epibias.metrics.intervals import Interval, bootstrap_interval
 from epibias.polarization import PolarizationAxis
+from epibias.polarization.question_axis import fitted_axis
 from epibias.retrieval import CosineIndex
 
 # In the order of the paper's columns.
@@ -329,36 +329,3 @@ def _similarities(query: Float32Array, rows: Float32Array) -> Float32Array:
     similarities = np.empty(len(rows), dtype=np.float32)
     similarities[found.indices[0]] = found.similarities[0]
     return similarities
-
-
-def fitted_axis(question: Question, encoder: Encoder, method: str = "pca") -> PolarizationAxis:
-    """Fit the axis of a question on its anchors, with their stances where they are known.
-
-    Parameters
-    ----------
-    question : Question
-        With at least two anchors.
-    encoder : Encoder
-    method : {"pca", "mean_difference", "ridge"}
-
-    Returns
-    -------
-    PolarizationAxis
-
-    Raises
-    ------
-    InputError
-        Fewer than two anchors, or anchors that do not differ.
-    """
-    where = f"question {question.id!r}"
-    if len(question.anchors) < 2:
-        expected = "at least two anchors, or an axis in axes"
-        raise InputError("questions", expected, str(len(question.anchors)), where)
-    rows = embedded_passages(encoder, question.anchors, "anchors")
-    labels = None if question.stances is None else list(question.stances)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        axis = PolarizationAxis.fit(rows, labels=labels, method=method)
-    for one in told:  # of many questions, which?
-        warnings.warn(f"{where}: {one.message}", one.category, stacklevel=2)
-    return axis

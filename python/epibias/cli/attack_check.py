@@ -135,10 +135,10 @@ def facts(
 
     The document of --output has every claim with its verdict and evidence.
     """
-    from epibias.attacks.fact_reference import FactReference, units_of
     from epibias.attacks.facts import check_facts, claims_of
     from epibias.corpus import Corpus
     from epibias.data_sets import load_questions
+    from epibias.nli.fact_reference import FactReference, units_of
 
     if output is not None:
         check_output(output, "--output")
@@ -156,8 +156,8 @@ def facts(
         groups["benign", ""] = list(found.corpus), list(found.corpus.ids)
     tables: dict[tuple[str, str], FactTable] = {}
     with progress_bar() as progress:
-        task = progress.add_task("encoding the reference", total=len(units_of(corpus, unit)[0]))
-        known = FactReference(
+        task = progress.add_task("encoding the reference", total=len(units_of(corpus, unit)))
+        known = FactReference.build(
             corpus, finder, unit=unit, progress=lambda done: progress.advance(task, done)
         )
         total = sum(len(claims_of(passages)) for passages, _ in groups.values())

@@ -169,11 +169,11 @@ def topic_fliprag(
     """
     from epibias.attacks import AdversarialSet
     from epibias.attacks.fliprag_editor import Editor, GeneratorEditor, SplicingEditor
-    from epibias.attacks.properties import fitted_axis
     from epibias.attacks.topic_fliprag import FlipSettings
     from epibias.attacks.topic_fliprag import topic_fliprag as make
     from epibias.data_sets import load_questions
     from epibias.encoder import encode_in_batches
+    from epibias.polarization.question_axis import fitted_axis
     from epibias.retrieval import CosineIndex
 
     shared.check_before(output, own)

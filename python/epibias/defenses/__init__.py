@@ -19,13 +19,13 @@ from epibias.defenses.tilt_bound import TiltBound
 if TYPE_CHECKING:
     from epibias.defenses.brra import BRRA
     from epibias.defenses.fact_check import FactCheckFilter
-    from epibias.defenses.facts import FactReference
     from epibias.defenses.grada import GRADA
     from epibias.defenses.known_answer import KnownAnswerDetection
     from epibias.defenses.ragdefender import RAGDefender
     from epibias.defenses.registry import build_defense
     from epibias.defenses.smart import SMART
     from epibias.defenses.trustrag import TrustRAGClusters
+    from epibias.nli.fact_reference import FactReference
 
 __all__ = [
     "BRRA",
@@ -48,7 +48,7 @@ __all__ = [
 _MODULES = {
     "BRRA": "brra",
     "FactCheckFilter": "fact_check",
-    "FactReference": "facts",
+    "FactReference": "fact_check",  # it filters by one
     "GRADA": "grada",
     "KnownAnswerDetection": "known_answer",
     "RAGDefender": "ragdefender",

@@ -13,10 +13,10 @@ import numpy as np
 from epibias import _validate
 from epibias._validate import Int64Array
 from epibias.corpus.sentences import sentences
-from epibias.defenses.facts import FactReference
 from epibias.defenses.selecting import passage_texts, query_slices, select_what_is_left, short_name
 from epibias.errors import InputError
 from epibias.nli import NLI
+from epibias.nli.fact_reference import FactReference
 from epibias.nli.verdicts import REFUTES, SUPPORTS
 from epibias.pool import CandidatePool
 from epibias.selection import Selection
@@ -164,12 +164,12 @@ class FactCheckFilter:
         verdicts: dict[tuple[str, str], str] = {}
         for start in range(0, len(claims), CLAIMS_OF_A_CALL):
             part = claims[start : start + CLAIMS_OF_A_CALL]
-            judged = self.reference.verdicts(
+            judged = self.reference.judged(
                 [claim for claim, _ in part],
                 self.nli,
                 n_evidence=self.n_evidence,
                 threshold=self.threshold,
                 own=[text for _, text in part],
             )
-            verdicts |= dict(zip(part, judged, strict=True))
+            verdicts |= {key: one.verdict for key, one in zip(part, judged, strict=True)}
         return verdicts

@@ -20,7 +20,6 @@ from typing import Any
 from epibias import _validate
 from epibias.attacks.facts import FactTable
 from epibias.corpus import Passage
-from epibias.defenses.facts import FactReference
 from epibias.encoder import Encoder
 from epibias.experiment import axes as experiment_axes
 from epibias.experiment import bench_inputs, manifest
@@ -44,6 +43,7 @@ from epibias.experiment.raw import Row, Table
 from epibias.experiment.run_folder import RunFolder
 from epibias.experiment.stage_costs import stage_costs
 from epibias.generators.base import Generator
+from epibias.nli.fact_reference import FactReference
 
 QUESTIONS_OF_A_GROUP = 32
 TABLES = (PASSAGES, ANSWERS, VALIDITY)  # beside the main one
@@ -324,11 +324,10 @@ def _fact_check(
     """Make the check of sentences against the clean corpus, where the configuration asks for it."""
     if not experiment.config.fact_check:
         return None
-    from epibias.attacks.fact_reference import FactReference as ClaimReference
     from epibias.attacks.facts import check_facts
 
     corpus = experiment.loaded(arm.dataset).questions.corpus
-    reference = ClaimReference(corpus, experiment.encoder(arm.encoder.retrieve))
+    reference = FactReference.build(corpus, experiment.encoder(arm.encoder.retrieve))
     return lambda passages: check_facts(passages, reference, experiment.nli)
 
 

@@ -1,8 +1,7 @@
 """Evidence for claims: the most similar texts of a reference that are not the claim's own.
 
-Owns which texts of an index may speak for a claim; attack (`attacks.fact_reference`) and defence
-(`defenses.facts`) search through it. In: an index, who owns each text, rows of claims. Out: rows of
-the index with their similarities.
+Owns which texts of an index may speak for a claim; `fact_reference` searches through it. In: an
+index, who owns each text, rows of claims. Out: rows of the index with their similarities.
 """
 
 from __future__ import annotations

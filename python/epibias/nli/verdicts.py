@@ -1,7 +1,7 @@
 """What NLI makes of a claim and its evidence: supported, refuted, or neither.
 
-Owns the rule, for whoever checks facts: the attacks' stealth (`attacks.facts`) and the defence
-(`defenses.facts`). In: the largest probabilities over the evidence. Out: one of three words.
+Owns the rule, for whoever checks facts (`fact_reference`). In: the largest probabilities over the
+evidence. Out: one of three words.
 """
 
 from __future__ import annotations
