@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
@@ -13,8 +14,9 @@ from epibias.defenses import BiasDef
 from epibias.defenses.registry import REGISTRY
 from epibias.errors import InputError, ValidityWarning
 from epibias.experiment import bench_inputs
+from epibias.experiment.bench import Experiment, run_bench
 from epibias.experiment.bench_inputs import attacks_of, check_extras, load_set, set_identity
-from epibias.experiment.config import read_config
+from epibias.experiment.config import SHIPPED, read_config
 from epibias.experiment.config_types import DefenseChoice
 from epibias.experiment.defense_kinds import KINDS, Services, make_defense
 from epibias.experiment.dry_run import dry_run
@@ -283,3 +285,63 @@ def test_the_shipped_debates_are_ready(tmp_path, monkeypatch):
     assert found.problems == []
     assert found.total("prompts") == 0
     assert found.document()["n_cells"] == found.total("cells") > 5000
+
+
+def test_what_the_file_leaves_to_the_environment_is_told_and_found(tmp_path, monkeypatch):
+    """A dry run says which variable is wanted; the settings keep its name, not a path of here."""
+    text = SMALL + ANSWERS.replace('cache = "replies.jsonl"', 'gguf = "${OWN_MODEL}"\nthreads = 1')
+    config = read_config(write_config(tmp_path, text))
+    monkeypatch.delenv("OWN_MODEL", raising=False)
+    found = dry_run(config, tmp_path / "run", loaders=FakeLoaders())
+    wanted = (
+        "OWN_MODEL: expected a value in the environment, for '${OWN_MODEL}' in the configuration"
+    )
+    assert any(problem.startswith(wanted) for problem in found.problems)
+    monkeypatch.setenv("OWN_MODEL", str(tmp_path / "small.toml"))
+    found = dry_run(config, tmp_path / "run", loaders=FakeLoaders())
+    assert "generator 'scripted': GGUF file is there" in found.checked
+    settings = Experiment(config, tmp_path, FakeLoaders()).settings()
+    assert settings["config"]["generators"][0]["gguf"] == "${OWN_MODEL}"
+    assert "threads" not in settings["config"]["generators"][0]
+
+
+@pytest.mark.parametrize("key", ["reuse_context = true", "threads = 1"])
+def test_keys_of_a_gguf_file_want_one(tmp_path, key):
+    text = SMALL + ANSWERS.replace('cache = "replies.jsonl"', f'cache = "replies.jsonl"\n{key}')
+    with pytest.raises(InputError, match=r"^generator\[0\]\.\w+: expected a gguf file beside it"):
+        read_config(write_config(tmp_path, text))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_file_can_be_read(name):
+    config = read_config(name)
+    assert config.name == name
+    assert config.defenses[0].kind == "none"
+
+
+def test_a_place_that_takes_no_files_is_no_place_with_no_space(tmp_path):
+    """Root may write anywhere, as permissions go; /proc says no."""
+    config = read_config(write_config(tmp_path))
+    found = dry_run(config, Path("/proc/own/run"), loaders=FakeLoaders())
+    assert found.problems == ["out: /proc is no folder that can be written to"]
+    assert not any("GB free" in one for one in found.checked)
+    found = dry_run(config, tmp_path / "run", loaders=FakeLoaders())
+    assert found.problems == []
+    assert any("GB free" in one for one in found.checked)
+
+
+def test_the_report_says_which_axes_a_rule_oriented(tmp_path):
+    class Unlabelled(FakeLoaders):
+        def questions(self, config, choice):
+            found = super().questions(config, choice)
+            return replace(
+                found, questions=(replace(found.questions[0], stances=None), *found.questions[1:])
+            )
+
+    text = SMALL.replace("questions = 3", "questions = 2").replace("[0, 1, 5]", "[1]")
+    config = read_config(write_config(tmp_path, text))
+    with pytest.warns(ValidityWarning, match="1 of 2 questions have no stances"):
+        result = run_bench(config, tmp_path / "run", loaders=Unlabelled())
+    told = "debates: the axes (pca, random) of 1 of 2 questions were oriented by a rule"
+    assert result.notes[0].startswith(told)
+    assert told in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")

@@ -114,6 +114,7 @@ def test_what_stands_in_the_way_is_exit_code_1(small, tmp_path, capsys):
         (
             ["run", "debate", "--dry-run"],
             "configuration: expected a TOML file that exists, or one of debates, debates_mpnet, "
+            "debates_nli, debates_answers, "
             "paper, got 'debate'",
         ),
         (["report", "nowhere"], "folder: expected a finished run (complete.json), got none"),

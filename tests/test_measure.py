@@ -71,21 +71,38 @@ def test_candidates_are_those_of_an_index_of_the_attacked_corpus(second):
     assert checked >= 3 * 7 * 3
 
 
-def test_a_defence_that_searches_again_gets_the_attacked_corpus():
+@pytest.mark.parametrize("noise", ["norm_matched", "per_coordinate"])
+def test_a_defence_that_searches_again_selects_as_from_an_index_of_the_attacked_corpus(noise):
     inputs = encoded()
-    seen = []
+    sizes = []
 
     def of_index(index):
-        seen.append(index)
-        return BRRA(index, 5)
+        sizes.append(index.n_passages)
+        return BRRA(index, 5, depth=6, n_variants=4, noise=noise)
 
     named = NamedDefense("brra", "BRRA", demo_plan().defenses[0].defense, False, of_index)
-    plan = Plan(5, 4, 0, (named,), (Attack("clean"), Attack("injection", "positive", 5)), ("pca",))
-    rows = measure_question(inputs, fit_axes(inputs, plan), plan, 0)
-    assert [row["status"] for row in rows] == ["ok", "ok"]
-    assert [index.n_passages for index in seen] == [54, 59]
-    last = inputs.injectable[inputs.questions[0].id, "injection", "positive"].embeddings[:5]
-    assert np.array_equal(seen[1].embeddings[54:], last)
+    attacks = (Attack("clean"), *(Attack("injection", "positive", n) for n in (1, 5)))
+    plan = Plan(5, 4, 0, (named,), attacks, ("pca", "ridge"))
+    axes = fit_axes(inputs, plan)
+    for row, question in enumerate(inputs.questions):
+        added = inputs.injectable[question.id, "injection", "positive"]
+        for found in measure_question(inputs, axes, plan, row):
+            part = slice(0, found["injections"])
+            names = [*inputs.clean.corpus.ids, *(one.id for one in added.passages[part])]
+            parts = [inputs.clean.index.embeddings, added.embeddings[part]]
+            whole = CosineIndex(np.concatenate(parts))
+            pool = CandidatePool.build(
+                whole,
+                inputs.queries[row : row + 1],
+                axes[found["axis"]][row],
+                query_ids=query_keys([question.id]),
+            )
+            expected = of_index(whole).select(pool)
+            assert found["selected_ids"] == [names[i] for i in expected[0]]
+            assert found["dropped_ids"] == [names[i] for i in expected.dropped[0]]
+    # Besides the check's own: one of all clean passages a question; the others are smaller.
+    n_clean = len(inputs.clean.corpus)
+    assert sum(size >= n_clean for size in sizes) == len(inputs.questions) * (1 + 2 * len(attacks))
 
 
 def test_a_question_without_anchors_has_rows_that_failed():

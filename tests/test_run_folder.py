@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from epibias.errors import InputError
-from epibias.experiment import manifest, raw
+from epibias.experiment import manifest, raw, run_folder
 from epibias.experiment.manifest import code_identity, environment, settings_hash
 from epibias.experiment.run_folder import RunFolder
 
@@ -88,6 +88,10 @@ def test_a_finished_run_is_found_finished(folder):
         ({"encoder": {"name": "fake", "dim": 4}}, r"settings\.encoder\.dim: expected 3"),
         ({"topics": ["tea"]}, r"settings\.topics"),
         ({"extra": 1}, r"settings\.extra"),
+        (
+            {"encoder": {**SETTINGS["encoder"], "parts": [{"name": "one", "text": "x" * 99}]}},
+            r"settings\.encoder\.parts: expected 'nothing' \(this run began so\), got 1: one \(",
+        ),
     ],
 )
 def test_other_settings_are_refused_by_field(folder, change, field):
@@ -161,6 +165,35 @@ def test_what_is_not_ours_is_left_alone_even_when_told_to_overwrite(folder, cont
         if p.is_file()
     }
     assert found == content
+
+
+def test_a_run_that_is_refused_before_it_wrote_leaves_no_folder(folder):
+    with pytest.raises(InputError, match="config"), folder.locked():
+        raise InputError("config", "one that fits the data", "another")
+    assert not folder.path.exists()
+    folder.path.mkdir()  # the user's own, though empty
+    with pytest.raises(InputError, match="config"), folder.locked():
+        raise InputError("config", "one that fits the data", "another")
+    assert folder.path.exists()
+    (folder.path / ".lock").unlink()
+    folder.path.rmdir()
+    with folder.locked():
+        folder.open(SETTINGS, {})
+    with pytest.raises(InputError, match=r"settings\.k"), folder.locked():
+        folder.open({**SETTINGS, "k": 6}, {})
+    assert (folder.path / "manifest.json").exists()
+
+
+def test_a_lock_whose_folder_was_removed_meanwhile_is_refused(folder, monkeypatch):
+    kept = run_folder.fcntl.flock
+
+    def removed_first(descriptor, mode):
+        (folder.path / ".lock").unlink()
+        return kept(descriptor, mode)
+
+    monkeypatch.setattr(run_folder.fcntl, "flock", removed_first)
+    with pytest.raises(InputError, match="out: expected a folder that no run is using"):
+        folder.locked().__enter__()
 
 
 def test_an_empty_folder_is_taken(folder):

@@ -15,7 +15,12 @@ from epibias.errors import InputError
 from epibias.experiment import theory_samples
 from epibias.experiment.listener import Silent
 from epibias.experiment.theory import TheoryPlan, rounded, run_theory
-from epibias.experiment.theory_checks import check_theorem_1, check_theorem_2
+from epibias.experiment.theory_checks import (
+    LEAST_REPEATS,
+    LEAST_SIZE,
+    check_theorem_1,
+    check_theorem_2,
+)
 from epibias.experiment.theory_page import markdown, theory_page, verdicts
 from epibias.experiment.theory_population import (
     linear_scores,
@@ -176,8 +181,11 @@ def test_a_run_says_what_fails(document):
     assert words["3, eq. 16: the bound on FOR"] == "fails"
     assert words["3: one of the two bounds holds (ours)"] == "holds"
     shrinks = "2, eq. 13 and 14: FDR and FOR shrink as n^(−2/5)"
-    assert words[shrinks] == "fails"
-    gone = copy.deepcopy(document)
+    enough = copy.deepcopy(document)  # as if of a full run
+    for run in enough["theorem_2"]["runs"]:
+        run["verdict"] = "slower"
+    assert {one: verdict for one, verdict, _ in verdicts(enough)}[shrinks] == "fails"
+    gone = copy.deepcopy(enough)
     for run in gone["theorem_2"]["runs"]:
         for name in ("fdr", "omission"):
             run["sizes"][-1][name] = dict.fromkeys(run["sizes"][-1][name], 1e-6)
@@ -186,6 +194,16 @@ def test_a_run_says_what_fails(document):
     assert len(page.more_charts) == 3
     for _, chart, _ in page.more_charts:
         assert chart.svg().count("<polyline") == 4
+
+
+def test_a_quick_run_gives_no_verdict_on_what_its_samples_cannot_decide(document):
+    told = [one for one in verdicts(document) if one[0].startswith("2, ")]
+    assert {verdict for _, verdict, _ in told} == {"too few samples"}
+    assert len(told) == 4
+    assert any("Too few samples" in one for one in theory_page(document).notices)
+    plan = TheoryPlan()
+    assert max(plan.sizes) >= LEAST_SIZE
+    assert min(plan.repeats) >= LEAST_REPEATS
 
 
 def test_the_command_writes_page_charts_and_json(tmp_path, capsys, monkeypatch):
@@ -201,7 +219,9 @@ def test_the_command_writes_page_charts_and_json(tmp_path, capsys, monkeypatch):
     html = (out / "theory.html").read_text(encoding="utf-8")
     assert html.count("<svg") == 4
     assert main(["bench", "theory", "--quick", "--out", str(out)]) == 0  # its own are replaced
-    assert "Verdicts" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Verdicts" in said
+    assert said.startswith("Too few samples for a verdict on Theorem 2")
 
 
 @pytest.mark.parametrize(

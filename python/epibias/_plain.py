@@ -18,6 +18,7 @@ from epibias._validate import Float32Array
 from epibias.errors import InputError
 
 LONGEST_SHOWN = 60
+_NAMES = ("key", "name", "kind")  # what a table of settings is called by
 
 
 def described(value: object) -> str:
@@ -43,23 +44,56 @@ def first_difference(
 ) -> tuple[str, Any, Any] | None:
     """First field, by dotted name, in which two settings differ, with both values.
 
+    Lists of the same length are compared place by place.
+
     Examples
     --------
     >>> first_difference({"k": 5, "encoder": {"dim": 3}}, {"k": 5, "encoder": {"dim": 4}})
     ('encoder.dim', 3, 4)
+    >>> first_difference({"defense": [{"k": 5}, {"k": 5}]}, {"defense": [{"k": 5}, {"k": 6}]})
+    ('defense[1].k', 5, 6)
     """
     for name in dict.fromkeys([*wanted, *recorded]):
         label = f"{prefix}{name}"
         if name not in recorded or name not in wanted:
             return label, recorded.get(name, "nothing"), wanted.get(name, "nothing")
-        old, new = recorded[name], wanted[name]
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            inner = first_difference(old, new, f"{label}.")
-            if inner is not None:
-                return inner
-        elif old != new:
-            return label, old, new
+        found = _difference(label, recorded[name], wanted[name])
+        if found is not None:
+            return found
     return None
+
+
+def _difference(label: str, old: Any, new: Any) -> tuple[str, Any, Any] | None:  # noqa: ANN401
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return first_difference(old, new, f"{label}.")
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = enumerate(zip(old, new, strict=True))
+        inner = (_difference(f"{label}[{place}]", *pair) for place, pair in pairs)
+        return next((one for one in inner if one is not None), None)
+    return None if old == new else (label, old, new)
+
+
+def outlined(value: object) -> str:
+    """Describe a setting in a message: tables by their names, never by all that is in them.
+
+    Examples
+    --------
+    >>> outlined([{"key": "none", "k": 5}, {"key": "mmr", "k": 5}]), outlined({"k": 5, "seed": 0})
+    ('2: none, mmr', 'a table of k, seed')
+    >>> outlined([1, 5]), outlined("nothing"), outlined(list(range(99)))
+    ('[1, 5]', "'nothing'", 'list of length 99')
+    """
+    if isinstance(value, Mapping):
+        keys = ", ".join(map(str, value))
+        return f"a table of {keys}" if len(keys) <= LONGEST_SHOWN else described(value)
+    if isinstance(value, list | tuple):
+        if value and all(isinstance(one, Mapping) for one in value):
+            names = [next((str(one[n]) for n in _NAMES if one.get(n)), "a table") for one in value]
+            return f"{len(value)}: {', '.join(names)}"
+        shown = repr(value)
+        is_plain = not any(isinstance(one, Mapping | list) for one in value)
+        return shown if is_plain and len(shown) <= LONGEST_SHOWN else described(value)
+    return described(value)
 
 
 def finite_or_none(value: Any) -> float | None:  # noqa: ANN401  any number, or None

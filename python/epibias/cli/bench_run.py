@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 def run(
     config: Annotated[
         str,
-        typer.Argument(help="A TOML file; or debates, debates_mpnet or paper, which are shipped."),
+        typer.Argument(
+            help="A TOML file; or one that is shipped: debates, debates_mpnet, debates_nli, "
+            "debates_answers, paper."
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option(help="Run folder: made, resumed or rendered again.")

@@ -40,6 +40,9 @@ def theory(
     if as_json:
         write_output("-", json_text(document))
         return
+    for notice in page.notices[2:]:
+        if notice.startswith("Too few"):
+            console().print(notice, markup=False)
     for table in page.tables:
         console().print(rich_table(table))
     if out is not None:

@@ -158,10 +158,40 @@ class BRRA:
             row[1:] = unit + self.intensity * steps
         return rows
 
+    def reach(self, pool: CandidatePool) -> Int64Array:
+        """Passages of the index that the queries and their noisy copies find, ascending.
+
+        What is added to the index later can only push passages out of the lists, so these and the
+        added ones are all that `select` can see of the larger index.
+
+        Parameters
+        ----------
+        pool : CandidatePool
+            Only its queries are looked at: candidates of another index are no error.
+
+        Returns
+        -------
+        int64 [n_reached]
+
+        Examples
+        --------
+        >>> rows = np.array([[1, 0], [1, 0.1], [1, -0.2], [0, 1]], np.float32)
+        >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
+        >>> index = CosineIndex(rows)
+        >>> pool = CandidatePool.build(index, rows[:1], axis, k=1, pool_factor=1)
+        >>> BRRA(index, depth=3, intensity=0.01).reach(pool)
+        array([0, 1, 2])
+        """
+        return np.unique(self._lists(pool))
+
     def _found(self, pool: CandidatePool) -> Int64Array:
+        """Search, of a pool of this index; see `_lists`."""
+        self._check(pool)
+        return self._lists(pool)
+
+    def _lists(self, pool: CandidatePool) -> Int64Array:
         """Search with all copies of all queries: int64 [n_queries, 1 + n_variants, depth]."""
         assert pool.query_ids is not None  # noqa: S101  for mypy; a pool always has them
-        self._check(pool)
         depth = min(self.depth, self.index.n_passages)
         found = np.empty((pool.n_queries, 1 + self.n_variants, depth), np.int64)
         for start in range(0, pool.n_queries, QUERIES_OF_A_SEARCH):

@@ -26,7 +26,7 @@ from epibias.experiment import bench_inputs, manifest
 from epibias.experiment.answers import ANSWERS, Asked, answer_question
 from epibias.experiment.bench_inputs import LoadedSet, Loaders
 from epibias.experiment.config_types import Config, DataSetChoice, EncoderChoice
-from epibias.experiment.defense_kinds import KINDS, Services, make_defense
+from epibias.experiment.defense_kinds import KINDS, CleanQuestions, Services, make_defense
 from epibias.experiment.inputs import ExperimentInputs, encode_corpus, encode_questions
 from epibias.experiment.listener import Listener, Silent
 from epibias.experiment.measure import measure_question
@@ -41,7 +41,7 @@ from epibias.experiment.passage_rows import (
 from epibias.experiment.plan import Plan
 from epibias.experiment.raw import Row, Table
 from epibias.experiment.run_folder import RunFolder
-from epibias.experiment.stage_costs import stage_costs
+from epibias.experiment.stage_costs import costs_of_arms
 from epibias.generators.base import Generator
 from epibias.nli.fact_reference import FactReference
 
@@ -129,9 +129,15 @@ class Experiment:
             self._reference(arm) if "reference" in needs else None,
         )
         made = tuple(
-            make_defense(one, arm.k, config.seed, services, config.name) for one in config.defenses
+            make_defense(one, arm.k, config.seed, services, config.name, self._clean(arm))
+            for one in config.defenses
         )
         return bench_inputs.plan_of(config, arm.k, made)
+
+    def _clean(self, arm: Arm) -> CleanQuestions:
+        """Give what defences may learn from: all questions of the set, whichever are run."""
+        questions, name = self.loaded(arm.dataset).questions.questions, arm.encoder.retrieve
+        return CleanQuestions(lambda: (questions, self.encoder(name)), self.config.pool_factor)
 
     def _reference(self, arm: Arm) -> FactReference:
         """Give the sentences of an arm's clean corpus, encoded once."""
@@ -146,7 +152,7 @@ class Experiment:
         config = self.config
         plain = {name: value for name, value in asdict(config).items() if name != "folder"}
         for one in plain["generators"]:
-            del one["concurrency"]  # changes how long it takes, not what comes out
+            del one["concurrency"], one["threads"]  # how long it takes, not what comes out
         plans = {str(arm.k): self.plan(arm) for arm in self.arms()}
         names = dict.fromkeys(n for e in config.encoders for n in (e.retrieve, e.score) if n)
         return {
@@ -243,7 +249,7 @@ def run_bench(
             for table in TABLES:
                 folder.join_table(keys, table)
             folder.join_lines(keys, "answers.jsonl")
-            folder.write_json("costs.json", _costs(experiment, listener))
+            folder.write_json("costs.json", costs_of_arms(experiment, listener))
         found = report_bench(folder)
         if state != "complete":
             folder.complete(n_rows)
@@ -388,12 +394,3 @@ class _Work:
             VALIDITY: [{**cell, **one} for one in validity],
         }
         folder.write_part(self.arm.part(row), rows, others, records)
-
-
-def _costs(experiment: Experiment, listener: Listener) -> list[dict[str, Any]]:
-    """Time the stages of every arm, on its clean corpus, one query at a time."""
-    found = []
-    for arm in experiment.arms():
-        listener.start(f"timing the stages on {arm.dataset.name}", None)
-        found += stage_costs(experiment, arm)
-    return found

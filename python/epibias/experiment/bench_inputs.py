@@ -79,7 +79,7 @@ class Loaders:
             assert choice.model is not None  # noqa: S101  for mypy; read_config saw to it
             made: Generator = OpenAICompatibleGenerator(
                 choice.model,
-                choice.url,
+                config.expanded(choice.url),
                 api_key_variable=choice.key_variable,
                 concurrency=choice.concurrency,
             )
@@ -87,7 +87,12 @@ class Loaders:
         if choice.gguf is not None:
             from epibias.generators.gguf import GGUFGenerator
 
-            local: Generator = GGUFGenerator(config.path(choice.gguf), name=choice.model)
+            local: Generator = GGUFGenerator(
+                config.path(choice.gguf),
+                name=choice.model,
+                threads=choice.threads,
+                reuse_context=choice.reuse_context,
+            )
             return local
         return None
 
@@ -217,7 +222,7 @@ def load_set(
     if choice.adversarial is not None:
         own = AdversarialSet.read(config.path(choice.adversarial))
         chosen = tuple(_with_passages(one, own) for one in chosen)
-    n_by_rule = sum(bool(one.anchors) and one.stances is None for one in chosen)
+    n_by_rule = n_oriented_by_rule(chosen)
     if n_by_rule and config.attacks:
         message = (
             f"dataset {choice.name!r}: anchors of {n_by_rule} of {len(chosen)} questions have no "
@@ -240,6 +245,11 @@ def load_set(
                 defaults=attack.defaults or None,
             )
     return LoadedSet(questions, tuple(chosen), files, i_own_this_index)
+
+
+def n_oriented_by_rule(questions: Sequence[Question]) -> int:
+    """Count the questions whose anchors have no stances: a rule says which end is positive."""
+    return sum(bool(one.anchors) and one.stances is None for one in questions)
 
 
 def _with_passages(question: Question, own: AdversarialSet) -> Question:
@@ -284,6 +294,7 @@ def set_identity(loaded: LoadedSet) -> dict[str, Any]:
         "files": dict(loaded.questions.files),
         "n_questions": len(loaded.chosen),
         "n_passages": len(loaded.questions.corpus),
+        "n_oriented_by_rule": n_oriented_by_rule(loaded.chosen),
         "content_sha256": _content_sha256(loaded),
     }
 

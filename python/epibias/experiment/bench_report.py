@@ -71,13 +71,25 @@ def report_bench(folder: RunFolder) -> BenchReport:
     figures = [one for arm in arms for one in (*retrieval_figures(arm), *answer_figures(arm))]
     figures = sorted([*figures, *across_figures(arms)], key=_order)
     drawn = _draw(folder.path / "figures", figures)
-    notes = bench_tables.notes_of(arms)
+    notes = [*_orientation(manifest["settings"]), *bench_tables.notes_of(arms)]
     folder.write_json("summary.json", _summary(manifest, arms, costs, figures, notes))
     page = _page(manifest, arms, costs, figures, drawn, notes)
     _files.write_text(folder.path / "report.html", page)
     n_rows = sum(len(arm.rows) for arm in arms)
     files = sorted(drawn[id(one)][0] for one in figures if not one.missing)
     return BenchReport(n_rows, notes, files, bench_tables.all_failed(arms))
+
+
+def _orientation(settings: Mapping[str, Any]) -> list[str]:
+    """Say which axes a rule oriented, where anchors have no stances: which side is positive."""
+    axes = ", ".join(settings["config"]["axes"])
+    return [
+        f"{name}: the axes ({axes}) of {n_by_rule} of {one['n_questions']} questions were oriented "
+        "by a rule, as their anchors have no stances: which side is positive is the rule's choice "
+        "there, and means over questions mix sides"
+        for name, one in settings["data"].items()
+        if (n_by_rule := one.get("n_oriented_by_rule", 0))
+    ]
 
 
 def _order(figure: Figure) -> tuple[int, str]:

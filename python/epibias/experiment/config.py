@@ -14,6 +14,7 @@ from epibias import _validate
 from epibias.errors import InputError
 from epibias.experiment.config_reader import Reader, read_toml
 from epibias.experiment.config_types import (
+    FALSE_REMOVAL,
     AnswerRule,
     AttackChoice,
     Config,
@@ -27,7 +28,7 @@ from epibias.experiment.config_types import (
 from epibias.experiment.plan import CONTROL_AXIS, POLARITIES
 from epibias.nli import LABELS
 
-SHIPPED = ("debates", "debates_mpnet", "paper")
+SHIPPED = ("debates", "debates_mpnet", "debates_nli", "debates_answers", "paper")
 METHODS = ("pca", "ridge", "mean_difference", CONTROL_AXIS)
 BUILT_IN_ATTACKS = ("injection", "decoys", "verbatim", "poisonedrag")
 ATTACKS = (*BUILT_IN_ATTACKS, "file")
@@ -164,7 +165,21 @@ def _defense(one: Reader) -> DefenseChoice:
     key = one.text("key", kind.replace("_", "-"))
     if not all(part.isalnum() for part in key.split("-")):
         raise one.error("key", "letters and digits, in parts joined by -", repr(key))
-    found = DefenseChoice(kind, key, one.text("title", None), one.mapping("parameters"))
+    found = DefenseChoice(
+        kind,
+        key,
+        one.text("title", None),
+        one.mapping("parameters"),
+        one.flag("calibrate", False),
+        one.flag("remember", False),
+        one.number("false_removal", FALSE_REMOVAL, low=0.0, high=1.0),
+    )
+    learning = [name for name, made in KINDS.items() if made.learns]
+    for name in ("calibrate", "remember", "false_removal"):
+        if one.has(name) and kind not in learning:
+            raise one.error(name, f"only of kind {' or '.join(learning)}", f"one of {kind}")
+    if one.has("false_removal") and not found.calibrate:
+        raise one.error("false_removal", "calibrate = true beside it", "none")
     one.finish()
     return found
 
@@ -204,7 +219,12 @@ def _generator(one: Reader) -> GeneratorChoice:
         cache,
         one.text("key_variable", None),
         one.integer("concurrency", 4, low=1, high=256),
+        one.flag("reuse_context", False),
+        one.integer("threads", 2, low=1, high=256),
     )
+    for key in ("reuse_context", "threads"):
+        if one.has(key) and gguf is None:
+            raise one.error(key, "a gguf file beside it", "none")
     one.finish()
     return found
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from epibias.errors import InputError
 from epibias.nli import LABELS
+
+FALSE_REMOVAL = 0.02  # of a calibrated defence, unless the file says another
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 @dataclass(frozen=True)
@@ -60,12 +66,31 @@ class EncoderChoice:
 
 @dataclass(frozen=True)
 class DefenseChoice:
-    """A defence by kind, with the parameters that differ from its defaults."""
+    """A defence by kind, with the parameters that differ from its defaults.
+
+    Parameters
+    ----------
+    kind, key : str
+        One of `defense_kinds.KINDS`; name of the rows.
+    title : str, optional
+        Name for people.
+    parameters : mapping
+        Of the class.
+    calibrate : bool
+        Whether its thresholds are learnt from clean pools of other questions; see `calibration`.
+    remember : bool
+        Whether it knows the question's own clean pool, as the index was before the attack.
+    false_removal : float
+        Of the calibration: share of clean passages that may be left out.
+    """
 
     kind: str
     key: str
     title: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    calibrate: bool = False
+    remember: bool = False
+    false_removal: float = FALSE_REMOVAL
 
 
 @dataclass(frozen=True)
@@ -112,6 +137,12 @@ class GeneratorChoice:
         only what stands there is answered.
     key_variable : str, optional
         Environment variable with the key of the server.
+    concurrency : int
+        Prompts that are sent to a server at once.
+    reuse_context : bool
+        Of a GGUF file: keep what a prompt shares with the one before it; see `GGUFGenerator`.
+    threads : int
+        Of a GGUF file.
     """
 
     name: str
@@ -121,6 +152,8 @@ class GeneratorChoice:
     cache: str | None = None
     key_variable: str | None = None
     concurrency: int = 4
+    reuse_context: bool = False
+    threads: int = 2
 
 
 @dataclass(frozen=True)
@@ -217,5 +250,23 @@ class Config:
     folder: Path
 
     def path(self, name: str) -> Path:
-        """Give a path that the file names, as it is found from here."""
-        return self.folder / Path(name).expanduser()
+        """Give a path that the file names, as it is found from here; see `expanded`."""
+        return self.folder / Path(self.expanded(name)).expanduser()
+
+    def expanded(self, text: str) -> str:
+        """Put the environment's values in the place of ``${NAME}``.
+
+        Raises
+        ------
+        InputError
+            A variable that is not set.
+        """
+
+        def value(found: re.Match[str]) -> str:
+            name = found[1]
+            if not os.environ.get(name):
+                expected = f"a value in the environment, for {text!r} in the configuration"
+                raise InputError(name, expected, "none", self.name)
+            return os.environ[name]
+
+        return _VARIABLE.sub(value, text)

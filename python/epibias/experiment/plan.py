@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from epibias import _validate
 from epibias.defenses import MMR, BiasDef, NoDefense
 from epibias.defenses.base import Defense
 from epibias.errors import InputError
+from epibias.pool import CandidatePool
 from epibias.retrieval import CosineIndex
+
+if TYPE_CHECKING:
+    from epibias.experiment.inputs import EncodedCorpus
+
+# Clean corpus, id of the question and its own clean pool to the defence that knows them.
+Learn = Callable[["EncodedCorpus", str, CandidatePool], Defense]
 
 CONTROL_AXIS = "random"  # knows nothing of stance: what works on it does not work by stance
 AXIS_METHODS = ("pca", "ridge", CONTROL_AXIS)
@@ -106,18 +113,22 @@ class NamedDefense:
         Whether the axis can change what it selects. Where not, its selection metrics are reported
         once, under axis "any".
     of_index : callable, optional
-        Makes the defence anew for the index of an attacked corpus, where it searches that itself;
-        `defense` then only tells the parameters.
+        Makes the defence anew for an index, where it searches that itself; `defense` then only
+        tells the parameters. What it makes has `reach`, as `BRRA.reach` is.
     prompt : str, optional
         Template of the answers from what it selects, where it has one of its own.
+    learn : callable, optional
+        Gives the defence that knows clean pools, of other questions or of this one; `defense` then
+        only tells the other parameters. See `calibration.Learner`.
     """
 
     key: str
     title: str
     defense: Defense
     uses_axis: bool = True
-    of_index: Callable[[CosineIndex], Defense] | None = None
+    of_index: Callable[[CosineIndex], Any] | None = None
     prompt: str | None = None
+    learn: Learn | None = None
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from epibias._validate import Float64Array
+from epibias._plain import finite_or_none
+from epibias._validate import Float64Array, Int64Array
 from epibias.experiment.tables import Ends
-from epibias.metrics.intervals import bootstrap_interval
+from epibias.metrics.intervals import bootstrap_interval, interval_of
 
 Points = Mapping[str, Sequence[tuple[float, float]]]
 RESAMPLES = 1000
@@ -41,14 +42,17 @@ def pooled_spearman(points: Points, seed: int) -> Ends:
     if not groups:
         return None, None, None, 0
     value = _spearman(np.concatenate(groups))
-    generator = np.random.default_rng(seed)
-    drawn = generator.integers(0, len(groups), size=(RESAMPLES, len(groups)))
-    found = [_spearman(np.concatenate([groups[i] for i in draw])) for draw in drawn]
-    known = [one for one in found if one is not None]
-    if value is None or len(groups) < 2 or len(known) < RESAMPLES // 2:
-        return value, None, None, len(groups)
-    low, high = np.percentile(known, [2.5, 97.5])
-    return value, float(low), float(high), len(groups)
+    if value is None:
+        return None, None, None, len(groups)
+
+    def correlations(drawn: Int64Array) -> Float64Array:
+        found = (_spearman(np.concatenate([groups[i] for i in draw])) for draw in drawn)
+        return np.array([np.nan if one is None else one for one in found])
+
+    one = interval_of(
+        value, correlations, [len(groups)], n_resamples=RESAMPLES, seed=seed, least_defined=0.5
+    )
+    return value, finite_or_none(one.low), finite_or_none(one.high), len(groups)
 
 
 def mean_spearman(points: Points, seed: int, fewest: int = 3) -> Ends:
@@ -69,8 +73,7 @@ def mean_spearman(points: Points, seed: int, fewest: int = 3) -> Ends:
     if not values:
         return None, None, None, 0
     found = bootstrap_interval(values, seed=seed)
-    ends = [None if np.isnan(end) else float(end) for end in (found.low, found.high)]
-    return found.mean, ends[0], ends[1], found.n
+    return found.mean, finite_or_none(found.low), finite_or_none(found.high), found.n
 
 
 def _spearman(pairs: Float64Array) -> float | None:

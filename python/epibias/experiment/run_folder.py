@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from epibias import _files
-from epibias._plain import first_difference
+from epibias._plain import first_difference, outlined
 from epibias.errors import InputError
 from epibias.experiment import raw
 from epibias.experiment.manifest import FORMAT, now, settings_hash
@@ -94,13 +94,28 @@ class RunFolder:
         if self.path.exists() and not self.path.is_dir():
             raise InputError("out", "a folder", "a file", str(self.path))
         self._refuse_foreign()
+        was_there = self.path.exists()
         _files.make_folder(self.path)
         lock = os.open(self.path / LOCK_NAME, os.O_CREAT | os.O_RDWR, _files.PRIVATE_FILE)
         try:
             _lock(lock, self.path)
             yield
+        except BaseException:
+            if not was_there:
+                self._remove_empty()
+            raise
         finally:
             os.close(lock)
+
+    def _remove_empty(self) -> None:
+        """Remove the folder of a run that was refused before it wrote anything, while it is held.
+
+        Another process may open the lock before it is gone: `_lock` refuses it then.
+        """
+        with contextlib.suppress(OSError):
+            if [one.name for one in self.path.iterdir()] == [LOCK_NAME]:
+                (self.path / LOCK_NAME).unlink()
+                self.path.rmdir()
 
     def open(
         self,
@@ -280,7 +295,10 @@ class RunFolder:
         if difference is not None:
             field, old, new = difference
             raise InputError(
-                f"manifest.json, settings.{field}", f"{old!r} (this run began so)", repr(new), where
+                f"manifest.json, settings.{field}",
+                f"{outlined(old)} (this run began so)",
+                outlined(new),
+                where,
             )
 
     def _read_json(self, name: str) -> dict[str, Any] | None:
@@ -336,6 +354,8 @@ class RunFolder:
 def _lock(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_nlink == 0:  # removed with the folder of a refused run
+            raise OSError
     except OSError:
         found = "one that another process is writing to"
         raise InputError("out", "a folder that no run is using", found, str(path)) from None

@@ -14,10 +14,12 @@ import numpy as np
 from epibias.corpus import query_keys
 from epibias.costs.clock import seconds_of
 from epibias.defenses import BiasDef
+from epibias.defenses.base import Defense
 from epibias.encoder import Encoder
 from epibias.errors import InputError
 from epibias.experiment.axes import fit_axes
 from epibias.experiment.inputs import ExperimentInputs, encode_corpus, encode_questions
+from epibias.experiment.listener import Listener
 from epibias.experiment.plan import NamedDefense, Plan
 from epibias.polarization import PolarizationAxis
 from epibias.pool import CandidatePool
@@ -27,6 +29,15 @@ if TYPE_CHECKING:
 
 STAGES = ("encode", "search", "project", "sweep", "select", "total")
 QUERIES_TIMED = 32
+
+
+def costs_of_arms(experiment: Experiment, listener: Listener) -> list[dict[str, Any]]:
+    """Time the stages of every arm; see `stage_costs`."""
+    found = []
+    for arm in experiment.arms():
+        listener.start(f"timing the stages on {arm.dataset.name}", None)
+        found += stage_costs(experiment, arm)
+    return found
 
 
 def stage_costs(experiment: Experiment, arm: Arm) -> list[dict[str, Any]]:
@@ -86,7 +97,9 @@ def _times(
     """Seconds of every stage for one query; None where the defence fails on it."""
     clean, question = inputs.clean, inputs.questions[row]
     encode = getattr(encoder, "encode_queries", encoder.encode)
-    defense = named.defense if named.of_index is None else named.of_index(clean.index)
+    defense: Defense = named.defense
+    if named.of_index is not None:
+        defense = named.of_index(clean.index)
     query = inputs.queries[row : row + 1]
     spent: dict[str, float] = {}
     spent["encode"], _ = seconds_of(lambda: encode([question.text]))
@@ -95,8 +108,9 @@ def _times(
     )
     spent["project"], scores = seconds_of(lambda: axis.score(clean.ps_embeddings, found.indices))
     if isinstance(defense, BiasDef):
+        sweep = defense.sweep
         spent["sweep"], _ = seconds_of(
-            lambda: defense.sweep(found.similarities, scores, query_keys([question.id]))
+            lambda: sweep(found.similarities, scores, query_keys([question.id]))
         )
     pool = CandidatePool.build(
         clean.index,
@@ -110,6 +124,8 @@ def _times(
         query_texts=(question.text,),
         corpus=clean.corpus,
     )
+    if named.learn is not None:
+        defense = named.learn(clean, question.id, pool)
     try:
         spent["select"], _ = seconds_of(lambda: defense.select(pool))
     except InputError:

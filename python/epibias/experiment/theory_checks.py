@@ -33,6 +33,8 @@ MAJORITIES = (0.8, 0.95)
 SHIFTS = (1.0, 2.0, 3.0)
 DISTANCES = (1.0, 2.0, 3.0, 4.0, 5.0)
 QUANTILES = (0.5, 0.95)
+TOO_FEW = "too few samples"
+LEAST_SIZE, LEAST_REPEATS = 1000, 200  # for a verdict on a rate
 EQUAL = 1e-9  # nats, or a share: what quadrature cannot tell apart
 
 
@@ -120,7 +122,7 @@ def check_theorem_2(
                     "rule": rule,
                     "sizes": rows,
                     "slopes": slopes,
-                    "verdict": rate_verdict(slopes["0.95"], errors),
+                    "verdict": rate_verdict(slopes["0.95"], errors, max(sizes)),
                 }
             )
     return {"rate": RATE, "rules": dict(RULES), "runs": found}
@@ -148,17 +150,31 @@ def _slopes(sizes: Sequence[int], errors: Sequence[np.ndarray], seed: int) -> di
     return {"sizes": [int(chosen[0]), int(chosen[-1])], **found}
 
 
-def rate_verdict(slope: dict[str, float], errors: Sequence[np.ndarray]) -> str:
+def rate_verdict(slope: dict[str, float], errors: Sequence[np.ndarray], largest: int) -> str:
     """Say what the slope of the 95 % quantile shows of the rate n^(−2/5).
+
+    Parameters
+    ----------
+    slope : mapping
+        As `decay` gives it.
+    errors : sequence of float64 [repeats]
+        At each size.
+    largest : int
+        The largest size. A rate speaks of large n, and a 95 % quantile needs some samples above
+        it: below `LEAST_SIZE` or `LEAST_REPEATS` nothing is decided.
 
     Examples
     --------
-    >>> shrinking = [np.full(9, 0.3), np.full(9, 0.1)]
-    >>> rate_verdict({"slope": -1.0, "low": -1.2, "high": -0.8}, shrinking)
+    >>> shrinking = [np.full(200, 0.3), np.full(200, 0.1)]
+    >>> rate_verdict({"slope": -1.0, "low": -1.2, "high": -0.8}, shrinking, 1000)
     'as fast, or faster'
-    >>> rate_verdict({"slope": 0.1, "low": 0.0, "high": 0.2}, shrinking[::-1])
+    >>> rate_verdict({"slope": 0.1, "low": 0.0, "high": 0.2}, shrinking[::-1], 1000)
     'does not shrink'
+    >>> rate_verdict({"slope": 0.1, "low": 0.0, "high": 0.2}, shrinking[::-1], 200)
+    'too few samples'
     """
+    if largest < LEAST_SIZE or min(map(len, errors)) < LEAST_REPEATS:
+        return TOO_FEW
     first, last = (float(np.quantile(errors[i], 0.95)) for i in (0, -1))
     if last >= first or slope["low"] >= -0.1:
         return "does not shrink"

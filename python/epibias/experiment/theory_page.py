@@ -10,6 +10,7 @@ from typing import Any
 
 from epibias.costs.chart import LineChart, Series
 from epibias.costs.page import Page, Table
+from epibias.experiment.theory_checks import LEAST_REPEATS, LEAST_SIZE, TOO_FEW
 
 HOLDS, FAILS, PARTLY, OPEN = "holds", "fails", "holds in part", "not decided"
 CHARTS = (("touching", "touching"), ("overlap", "overlap"), ("normal", "overlap, normal scores"))
@@ -28,6 +29,7 @@ def theory_page(document: Mapping[str, Any]) -> Page:
         notices=[
             "How each statement is read, and why it fails where it does: docs/theory.md.",
             "Population: quadrature in float64. Samples: the thresholds of the real sweep.",
+            *_too_few(document),
             *(f"{one}: {verdict}. {text}." for one, verdict, text in verdicts(document)),
         ],
         facts=[
@@ -61,6 +63,16 @@ def tables(document: Mapping[str, Any]) -> list[Table]:
         _by_size(document, "omission", "mean", "FOR at the threshold, mean"),
         _slopes(document),
         _groups(document),
+    ]
+
+
+def _too_few(document: Mapping[str, Any]) -> list[str]:
+    """Say it first, where the samples decide nothing."""
+    if all(run["verdict"] != TOO_FEW for run in document["theorem_2"]["runs"]):
+        return []
+    return [
+        f"Too few samples for a verdict on Theorem 2: at least n = {LEAST_SIZE:,} and "
+        f"{LEAST_REPEATS} samples a size are wanted. Slopes and errors below are for a look."
     ]
 
 
@@ -106,7 +118,9 @@ def _second(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     ):
         chosen = [run for run in runs if run["rule"] == rule]
         kinds = {run["verdict"] for run in chosen}
-        if kinds <= {"does not shrink", "slower"}:
+        if TOO_FEW in kinds:
+            verdict = TOO_FEW
+        elif kinds <= {"does not shrink", "slower"}:
             verdict = FAILS
         elif kinds == {"as fast, or faster"}:
             verdict = HOLDS
@@ -121,7 +135,7 @@ def _second(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     found.append(
         (
             "2, eq. 13 and 14: FDR and FOR shrink as n^(−2/5)",
-            FAILS if stays else OPEN,
+            TOO_FEW if overlap["verdict"] == TOO_FEW else FAILS if stays else OPEN,
             f"overlap, with slack, n = {last['n']:,}: FDR {_interval(last['fdr'])}, FOR "
             f"{_interval(last['omission'])}. Their limits are FDR(x′) = {limit['fdr']:.4f} and "
             f"FOR(x′) = {limit['omission']:.4f}, and the bounds go to 0",

@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from epibias._validate import Float64Array
+from epibias._validate import Float64Array, Int64Array
 from epibias.experiment.theory_population import Scores, Similarities, maximizer
+from epibias.metrics.intervals import interval_of
 from epibias.threshold import threshold_sweep
 
+RESAMPLES = 500  # of a slope
 # Name of a rule, what it is, and the options of the sweep. The kernel width is 1.06·sd·n^(−1/5) in
 # all of them, as Theorem 2 has it. A floor of 0.01 points vanishes as n grows; one that is 0 would
 # make the divergence infinite.
@@ -120,13 +122,17 @@ def decay(
     """
     logs = np.log(np.asarray(sizes, np.float64))
     centred = logs - logs.mean()
-    generator = np.random.default_rng(seed)
 
-    def slope(rows: list[Float64Array]) -> Float64Array:
+    def slope(rows: Sequence[Float64Array]) -> Float64Array:
         quantiles = np.stack([np.quantile(row, quantile, axis=-1) for row in rows], axis=-1)
         found: Float64Array = np.log(np.maximum(quantiles, 1e-12)) @ centred / (centred @ centred)
         return found
 
-    resampled = [row[generator.integers(0, len(row), (500, len(row)))] for row in values]
-    low, high = np.quantile(slope(resampled), [0.025, 0.975])
-    return {"slope": float(slope(list(values))), "low": float(low), "high": float(high)}
+    def of_resamples(*drawn: Int64Array) -> Float64Array:
+        return slope([row[part] for row, part in zip(values, drawn, strict=True)])
+
+    value = float(slope(values))
+    found = interval_of(
+        value, of_resamples, [len(row) for row in values], n_resamples=RESAMPLES, seed=seed
+    )
+    return {"slope": value, "low": found.low, "high": found.high}

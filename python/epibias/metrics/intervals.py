@@ -232,6 +232,79 @@ def ratio(above: float, below: float) -> float:
     return above / below
 
 
+def interval_of(
+    value: float,
+    statistic: Callable[..., Float64Array],
+    sizes: Sequence[int],
+    *,
+    level: float = 0.95,
+    n_resamples: int = 2000,
+    seed: int = 0,
+    least_defined: float = 1.0,
+) -> Interval:
+    """Percentile interval of any statistic of one or more groups, each resampled within itself.
+
+    Parameters
+    ----------
+    value : float
+        The statistic of the groups as they are.
+    statistic : callable
+        Takes row numbers of each group, int64 [n, size of the group], for any n; gives float64 [n],
+        NaN where it is not defined.
+    sizes : sequence of int
+        Of the groups. `n` of the interval is that of the first.
+    level : float
+        Coverage, in (0, 1).
+    n_resamples, seed : int
+        The same groups, resamples and seed give the same interval.
+    least_defined : float
+        Share of the resamples in which the statistic must be defined; the ends are those of them.
+
+    Returns
+    -------
+    Interval
+        NaN ends where a group has fewer than two rows, or too few resamples are defined.
+
+    Raises
+    ------
+    InputError
+        An option out of range.
+
+    References
+    ----------
+    Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapters 8 and 13.
+
+    Examples
+    --------
+    >>> x = np.array([1.0, 2.0, 3.0, 4.0])
+    >>> found = interval_of(2.5, lambda rows: np.median(x[rows], axis=1), [4])
+    >>> found.low < 2.5 < found.high, interval_of(2.5, np.median, [1]).low
+    (True, nan)
+    """
+    level = _validate.number("level", level, above=0, below=1)
+    n_resamples = _validate.integer("n_resamples", n_resamples, low=1)
+    seed = _validate.integer("seed", seed, low=0)
+    least_defined = _validate.number("least_defined", least_defined, above=0, high=1)
+    nothing = Interval(value, float("nan"), float("nan"), sizes[0], level=level)
+    if min(sizes) < 2:
+        return nothing
+    generator = np.random.default_rng(seed)
+    if len(sizes) == 1:
+        found = np.empty(n_resamples)
+        step = max(1, _DRAWS_AT_ONCE // sizes[0])
+        for start in range(0, n_resamples, step):
+            part = found[start : start + step]
+            part[:] = statistic(generator.integers(0, sizes[0], size=(len(part), sizes[0])))
+    else:
+        found = statistic(*(generator.integers(0, n, size=(n_resamples, n)) for n in sizes))
+    defined = found[np.isfinite(found)]
+    if len(defined) < least_defined * n_resamples:
+        return nothing
+    tail = (1 - level) / 2
+    low, high = np.percentile(defined, [100 * tail, 100 * (1 - tail)])
+    return Interval(value, float(low), float(high), sizes[0], level=level)
+
+
 def distribution(values: Sequence[float] | Float64Array) -> Distribution:
     """Share of queries at or below each value that occurs.
 
@@ -271,25 +344,10 @@ def _interval(
     seed: int,
 ) -> Interval:
     """Percentile interval of a statistic of rows [n_resamples, n] drawn from n queries."""
-    level = _validate.number("level", level, above=0, below=1)
-    n_resamples = _validate.integer("n_resamples", n_resamples, low=1)
-    seed = _validate.integer("seed", seed, low=0)
-    if is_constant and n >= 2:  # every resample has this value, but for rounding
-        return Interval(mean, mean, mean, n, failed, level)
-    nan = float("nan")
-    if n < 2:
-        return Interval(mean, nan, nan, n, failed, level)
-    generator = np.random.default_rng(seed)
-    drawn = np.empty(n_resamples)
-    step = max(1, _DRAWS_AT_ONCE // n)
-    for start in range(0, n_resamples, step):
-        part = drawn[start : start + step]
-        part[:] = statistic(generator.integers(0, n, size=(len(part), n)))
-    if not np.isfinite(drawn).all():
-        return Interval(mean, nan, nan, n, failed, level)
-    tail = (1 - level) / 2
-    low, high = np.percentile(drawn, [100 * tail, 100 * (1 - tail)])
-    return Interval(mean, float(low), float(high), n, failed, level)
+    least = min(n, 1) if is_constant else n  # a constant needs no draw: rounding would show
+    found = interval_of(mean, statistic, [least], level=level, n_resamples=n_resamples, seed=seed)
+    ends = (mean, mean) if is_constant and n >= 2 else (found.low, found.high)
+    return Interval(mean, *ends, n, failed, found.level)
 
 
 def _numbers(argument: str, values: Sequence[float] | Float64Array) -> Float64Array:

