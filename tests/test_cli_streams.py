@@ -170,14 +170,14 @@ def test_output_goes_through_fifos_and_links(files, tmp_path):
     assert json.loads((tmp_path / "axis.json").read_text())["n_anchors"] == len(ANCHORS)
 
 
-def test_an_output_keeps_its_permissions_and_a_new_one_is_private(files, tmp_path):
-    for name, before, after in (("old", 0o640, 0o640), ("new", None, 0o600)):
-        path = tmp_path / name
-        if before is not None:
-            path.touch()
-            path.chmod(before)
-        assert score(files, "-o", str(path)) == 0
-        assert stat.S_IMODE(path.stat().st_mode) == after
+def test_every_output_is_private_whatever_stood_there(files, tmp_path):
+    for name, before in (("old", 0o644), ("wide", 0o666), ("new", None)):
+        path, axis = tmp_path / name, tmp_path / f"{name}.json"
+        for one in (path, axis) if before is not None else ():
+            one.touch()
+            one.chmod(before)
+        assert score(files, "-o", str(path), "--save-axis", str(axis)) == 0
+        assert [stat.S_IMODE(one.stat().st_mode) for one in (path, axis)] == [0o600] * 2
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ import threading
 
 import pytest
 
-from epibias import _files
+from epibias import _files, _records
+from epibias.encoder.cache import EmbeddingCache
 from epibias.errors import InputError
 
 
@@ -196,12 +197,24 @@ def test_a_link_in_a_circle_is_told(tmp_path):
         _files.write_text(tmp_path / "a", "text")
 
 
-@pytest.mark.parametrize(("keep", "expected"), [(True, 0o644), (False, 0o600)])
-def test_permissions_of_a_replaced_file_are_kept_where_asked(tmp_path, keep, expected):
+def test_a_replaced_file_is_private_whatever_it_was(tmp_path):
     path = tmp_path / "out.jsonl"
-    path.write_text("old")
-    path.chmod(0o644)
-    _files.write_text(path, "new", keep_mode=keep)
-    assert permissions(path) == expected
-    _files.write_text(tmp_path / "new.jsonl", "new", keep_mode=keep)
-    assert permissions(tmp_path / "new.jsonl") == 0o600
+    for mode in (0o644, 0o777, 0o400):
+        path.touch()
+        path.chmod(mode)
+        _files.write_text(path, "new")
+        assert permissions(path) == 0o600
+
+
+@pytest.mark.parametrize(("before", "after"), [(0o644, 0o600), (0o666, 0o600), (0o600, 0o600)])
+def test_a_file_that_grows_is_made_private(tmp_path, before, after):
+    """Files of replies and of embeddings are added to, not replaced."""
+    path = tmp_path / "replies.jsonl"
+    path.write_text('{"layout": 1}\n', encoding="utf-8")
+    path.chmod(before)
+    _records.append_lines(path, ["{}"])
+    assert permissions(path) == after
+    cache = EmbeddingCache(tmp_path / "cache", {"name": "fake"}, 3)
+    cache.path.chmod(before)
+    again = EmbeddingCache(tmp_path / "cache", {"name": "fake"}, 3)
+    assert (again.path, permissions(again.path)) == (cache.path, after)

@@ -36,9 +36,7 @@ _OPEN_FILES = frozenset(map(Path, ("/dev/fd", "/dev/stdout", "/dev/stderr", "/pr
 
 
 @contextlib.contextmanager
-def replacing(
-    path: Path | str, *, mode: int = PRIVATE_FILE, keep_mode: bool = False
-) -> Iterator[Path]:
+def replacing(path: Path | str, *, mode: int = PRIVATE_FILE) -> Iterator[Path]:
     """Give a temporary path to write to; on success it becomes `path`, on any error it is removed.
 
     A link stays, and what it points to is replaced. A FIFO or a character device is not replaced:
@@ -49,9 +47,7 @@ def replacing(
     path : Path
         Where the finished file goes; its folder must exist.
     mode : int
-        Permission bits of the finished file.
-    keep_mode : bool
-        Give it the permission bits of the file that it replaces, where there is one.
+        Permission bits of the finished file, whatever those of the file that it replaces are.
 
     Yields
     ------
@@ -75,8 +71,6 @@ def replacing(
     with _told(path, _NO_SPACE | _NO_ACCESS):
         is_stream = writes_through(path)
         target = path if is_stream else Path(os.path.realpath(path))
-        if keep_mode and not is_stream and target.exists():
-            mode = stat.S_IMODE(target.stat().st_mode)
         # The end of the name is enough to recognise it, and stays below 255 bytes.
         descriptor, name = tempfile.mkstemp(
             prefix=TEMPORARY_PREFIX,
@@ -144,15 +138,37 @@ def _copy_to_stream(source: Path, path: Path) -> None:
         shutil.copyfileobj(finished, sink)
 
 
-def write_bytes(path: Path | str, content: bytes, *, keep_mode: bool = False) -> None:
+def open_private(path: Path | str, flags: int) -> int:
+    """Open a file that is written in place, of mode 0600 also where it was there with another.
+
+    Somebody else's file that one may write to keeps its mode: its owner decides.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "open")
+    ...     path.touch(mode=0o644)
+    ...     os.close(open_private(path, os.O_RDWR | os.O_CREAT))
+    ...     oct(path.stat().st_mode & 0o777)
+    '0o600'
+    """
+    descriptor = os.open(path, flags, PRIVATE_FILE)
+    found = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(found) and stat.S_IMODE(found) & ~PRIVATE_FILE:
+        with contextlib.suppress(PermissionError):
+            os.fchmod(descriptor, stat.S_IMODE(found) & PRIVATE_FILE)
+    return descriptor
+
+
+def write_bytes(path: Path | str, content: bytes) -> None:
     """Write a file, whole or not at all."""
-    with replacing(path, keep_mode=keep_mode) as temporary:
+    with replacing(path) as temporary:
         temporary.write_bytes(content)
 
 
-def write_text(path: Path | str, text: str, *, keep_mode: bool = False) -> None:
+def write_text(path: Path | str, text: str) -> None:
     r"""Write a UTF-8 text file with ``\n`` line ends, whole or not at all."""
-    write_bytes(path, text.encode("utf-8"), keep_mode=keep_mode)
+    write_bytes(path, text.encode("utf-8"))
 
 
 def write_json(path: Path | str, value: object) -> None:

@@ -10,12 +10,13 @@ import contextlib
 import fcntl
 import json
 import os
+import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from epibias import _files
+from epibias import _files, _validate
 from epibias._plain import described
 from epibias.errors import InputError, TornRecordWarning
 
@@ -46,7 +47,7 @@ def read_lines(path: Path, expected: str) -> tuple[list[bytes], int]:
     if not lines.pop():
         return lines, 0
     message = f"{path.name}, line {len(lines) + 1} is incomplete and is not used"
-    warnings.warn(message, TornRecordWarning, stacklevel=4)
+    warnings.warn(message, TornRecordWarning, stacklevel=5)
     return lines, 1
 
 
@@ -94,20 +95,55 @@ def canonical(identity: object) -> str:
         raise InputError("identity", "plain values, as JSON has them", str(error)) from None
 
 
-def only_identity(
-    found: Mapping[str, Mapping[str, object]], what: str, path: Path
-) -> dict[str, object]:
-    """Give the identity of a file that holds records of one alone.
+class _Source(Protocol):
+    @property
+    def identity(self) -> Mapping[str, object]: ...
+
+
+class RecordsOfOne:
+    """Where a cache of answers begins: one file, whose answers they are, one thread at a time.
+
+    A subclass names `_WHAT` its file holds and has a `_read` that fills `_identities` (by a text
+    that tells one from another) and `n_torn`.
 
     Raises
     ------
     InputError
-        It holds those of none, or of several.
+        No source, no `identity`, and a file that does not hold answers of just one.
     """
-    if len(found) != 1:
-        expected = f"{what}, or the argument identity"
-        raise InputError("path", expected, f"{len(found)}", str(path))
-    return dict(next(iter(found.values())))
+
+    _WHAT = "records of one source"
+
+    def __init__(
+        self,
+        source: _Source | None,
+        path: Path | str,
+        offline: bool,
+        identity: Mapping[str, object] | None,
+    ) -> None:
+        self._path = Path(path)
+        self._is_offline = _validate.flag("offline", offline) or source is None
+        self._one_thread = threading.RLock()
+        self.n_known = self.n_torn = 0
+        self._identities: dict[str, Mapping[str, object]] = {}
+        if self._is_offline or self._path.exists():
+            self._read()
+        if source is not None:
+            identity = source.identity
+        if identity is None:
+            if len(self._identities) != 1:
+                expected = f"{self._WHAT}, or the argument identity"
+                raise InputError("path", expected, f"{len(self._identities)}", str(self._path))
+            [identity] = self._identities.values()
+        self._identity = dict(identity)
+
+    def _read(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """That of the source whose answers these are."""
+        return dict(self._identity)
 
 
 def append_lines(path: Path, lines: Iterable[str]) -> None:
@@ -117,7 +153,7 @@ def append_lines(path: Path, lines: Iterable[str]) -> None:
     """
     content = "".join(f"{line}\n" for line in lines).encode("utf-8")
     with _files.disk_errors(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _files.PRIVATE_FILE)
+        descriptor = _files.open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             with _locked(descriptor):
                 size = _whole_size(descriptor)

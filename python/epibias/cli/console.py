@@ -135,13 +135,13 @@ def check_output(path: str, option: str = "output") -> None:
 def write_output(path: str, text: str) -> None:
     """Write a finished text to a file, whole or not at all, or to stdout for `-`.
 
-    A file that was there keeps its permissions; a new one is readable by its owner alone.
+    The file is readable by its owner alone: what is written holds texts, or scores of texts.
     """
     check_output(path)
     if path == "-":
         write_stdout(text)
     else:
-        _files.write_text(path, text, keep_mode=True)
+        _files.write_text(path, text)
 
 
 def json_text(value: object) -> str:

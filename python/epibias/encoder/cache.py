@@ -187,7 +187,7 @@ class EmbeddingCache:
         """Make the file and its tables; several processes may do so at once."""
         with self._told():
             # SQLite gives its -wal and -shm files the mode of this one.
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, _files.PRIVATE_FILE))
+            os.close(_files.open_private(self.path, os.O_CREAT | os.O_RDWR))
         deadline = time.monotonic() + SECONDS_TO_WAIT
         while True:
             try:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ KEPT_FAILURES = ("truncated", "empty")
 PROMPTS_PER_SLOT = 2  # so that a slow answer does not leave the other slots of a server idle
 
 
-class CachedGenerator:
+class CachedGenerator(_records.RecordsOfOne):
     r"""Answer from a file of replies; ask a generator for what it does not hold.
 
     Parameters
@@ -78,6 +77,8 @@ class CachedGenerator:
     ('They are content.', True, 'down')
     """
 
+    _WHAT = "replies of one generator"
+
     def __init__(
         self,
         generator: Generator | None,
@@ -87,26 +88,10 @@ class CachedGenerator:
         identity: Mapping[str, object] | None = None,
     ) -> None:
         self._generator = generator
-        self._path = Path(path)
-        self._is_offline = _validate.flag("offline", offline) or generator is None
-        self._one_thread = threading.RLock()
-        self.n_known = self.n_asked = self.n_torn = 0
+        self.n_asked = 0
         self._known: dict[str, Reply | Failure] = {}
-        self._identities: dict[str, Mapping[str, object]] = {}
-        self._read()
-        if generator is not None:
-            identity = generator.identity
-        if identity is None:
-            identity = _records.only_identity(
-                self._identities, "replies of one generator", self._path
-            )
-        self._identity = dict(identity)
+        super().__init__(generator, path, offline, identity)
         self._identity_text = _records.canonical(self._identity)
-
-    @property
-    def identity(self) -> dict[str, object]:
-        """That of the generator whose replies these are."""
-        return dict(self._identity)
 
     @property
     def concurrency(self) -> int:
@@ -205,8 +190,6 @@ class CachedGenerator:
         self._known[key] = _known(result)
 
     def _read(self) -> None:
-        if not self._path.exists() and not self._is_offline:
-            return
         lines, self.n_torn = _records.read_lines(self._path, "a file of replies")
         for number, line in enumerate(lines, start=1):
             key, identity, result = _record(line, f"{self._path}, line {number}")

@@ -59,7 +59,7 @@ class Database:
         self._kept = threading.local()
         with self._told():
             # SQLite gives its -wal and -shm files the mode of this one.
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, _files.PRIVATE_FILE))
+            os.close(_files.open_private(path, os.O_CREAT | os.O_RDWR))
 
     def create(self, statements: Iterable[str]) -> None:
         """Make what is missing, in one transaction; several processes may do so at once."""

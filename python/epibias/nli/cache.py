@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from epibias import _records, _validate
+from epibias import _records
 from epibias._plain import described, shortest
 from epibias._validate import Float32Array
 from epibias.errors import InputError
@@ -26,7 +25,7 @@ LAYOUT = 1
 PAIRS_AT_A_TIME = 64  # between two writes: what a killed run has to judge again
 
 
-class CachedNLI:
+class CachedNLI(_records.RecordsOfOne):
     """Judge from a file; ask a model for the pairs that it does not hold.
 
     Parameters
@@ -70,6 +69,8 @@ class CachedNLI:
     (True, 1)
     """
 
+    _WHAT = "judgements of one model"
+
     def __init__(
         self,
         nli: NLI | None,
@@ -79,25 +80,10 @@ class CachedNLI:
         identity: Mapping[str, object] | None = None,
     ) -> None:
         self._nli = nli
-        self._path = Path(path)
-        self._is_offline = _validate.flag("offline", offline) or nli is None
-        self._one_thread = threading.RLock()
-        self.n_known = self.n_judged = self.n_torn = 0
-        self._models: dict[str, Mapping[str, object]] = {}
+        self.n_judged = 0
         self._rows: dict[tuple[str, str], tuple[float, ...]] = {}
-        if self._is_offline or self._path.exists():
-            self._read()
-        if nli is not None:
-            identity = nli.identity
-        if identity is None:
-            identity = _records.only_identity(self._models, "judgements of one model", self._path)
-        self._identity = dict(identity)
+        super().__init__(nli, path, offline, identity)
         self._model = _model_key(self._identity)
-
-    @property
-    def identity(self) -> dict[str, object]:
-        """That of the model whose judgements these are."""
-        return dict(self._identity)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -141,11 +127,11 @@ class CachedNLI:
                 {"model": key[0], "pair": key[1], "values": [shortest(value) for value in row]}
                 for key, row in zip(some, values, strict=True)
             ]
-            if self._model not in self._models:
+            if self._model not in self._identities:
                 pairs.insert(0, {"model": self._model, "identity": self._identity})
             lines = [json.dumps({"layout": LAYOUT, **record}) for record in pairs]
             _records.append_lines(self._path, lines)
-            self._models[self._model] = self._identity
+            self._identities[self._model] = self._identity
             for key, row in zip(some, values, strict=True):
                 self._rows[key] = tuple(float(value) for value in row)
             self.n_judged += len(some)
@@ -159,7 +145,7 @@ class CachedNLI:
             if isinstance(identity, dict):
                 if model != _model_key(identity):
                     raise InputError("path", "an identity with its own key", "another", where)
-                self._models.setdefault(model, identity)
+                self._identities.setdefault(model, identity)
             else:
                 self._rows.setdefault(*_row(record, where))
 
