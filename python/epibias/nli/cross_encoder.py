@@ -6,6 +6,7 @@ Owns every call of sentence-transformers for NLI. What the logits mean is `calib
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -88,6 +89,8 @@ class CrossEncoderNLI:
             "model": Path(self._name).resolve().name if Path(self._name).is_dir() else self._name,
             "revision": revision or commit,
             "weights": _fingerprint(self._model),
+            "tokenizer": _tokenizer_hash(self._model.tokenizer),
+            "config": _config_hash(config),
             "meaning": self._calibration.parameters(),
             "max_length": int(self._model.max_seq_length or 0) or None,
             "sentence_transformers": str(library.__version__),
@@ -96,7 +99,7 @@ class CrossEncoderNLI:
 
     @property
     def identity(self) -> dict[str, object]:
-        """Name, revision, hash of the weights, meaning, longest pair, the library's version."""
+        """Name, revision, hashes of weights, tokenizer and configuration, meaning, longest pair."""
         return dict(self._identity)
 
     def __repr__(self) -> str:
@@ -151,3 +154,25 @@ def _fingerprint(model: Any) -> str:  # noqa: ANN401
         flat = tensor.detach().cpu().contiguous().flatten()
         digest.update(flat.view(torch.uint8).numpy() if flat.numel() else b"")
     return digest.hexdigest()
+
+
+def _tokenizer_hash(tokenizer: Any) -> str:  # noqa: ANN401
+    """Hash what makes numbers of texts: the same weights read other words with another one."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    shown = json.dumps(tokenizer.get_vocab(), sort_keys=True) if backend is None else ""
+    if backend is not None:
+        # How the last call cut and padded stands in it, too, and is no part of the tokenizer.
+        parts = json.loads(backend.to_str())
+        shown = json.dumps({**parts, "truncation": None, "padding": None}, sort_keys=True)
+    return hashlib.sha256(f"{type(tokenizer).__name__} {shown}".encode()).hexdigest()
+
+
+def _config_hash(config: Any) -> str:  # noqa: ANN401
+    """Hash what decides how weights are used (heads, activation, …), not where they came from."""
+    fields = {
+        name: value
+        for name, value in config.to_dict().items()
+        if not name.startswith("_") and name not in ("transformers_version", "id2label", "label2id")
+    }
+    shown = json.dumps(fields, sort_keys=True, default=str)
+    return hashlib.sha256(shown.encode()).hexdigest()
