@@ -15,17 +15,32 @@ def letter_triples(text):
     return [padded[i : i + 3] for i in range(len(padded) - 2)]
 
 
-def echo_share(question, passage):
+def triple_numbers(text):
+    """The same triples as numbers of 16 bits, letters beyond ASCII folded to 223 classes."""
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    codes = [0]
+    for letter in text.lower():
+        code = 37 + ord(letter) % 223 if ord(letter) > 127 else letters.find(letter) + 1
+        if code or codes[-1]:
+            codes.append(code)
+    codes += [0] if codes[-1] else []
+    codes = codes if len(codes) > 2 else []
+    triples = zip(codes, codes[1:], codes[2:], strict=False)
+    return [((a * 260 + b) * 260 + c) * 2_654_435_769 % 2**32 >> 16 for a, b, c in triples]
+
+
+def echo_share(question, passage, triples=letter_triples):
     """Most different triples of the question in a window, less 1/12 for each doubling of it."""
-    asked, said = letter_triples(question), letter_triples(passage)
+    asked, said = triples(question), triples(passage)
     wanted = set(asked)
     best, width, doublings = 0.0, 2 * len(asked), 0
-    while True:
+    while wanted and said:
         held = max(len(wanted & set(said[i : i + width])) for i in range(len(said)))
         best = max(best, held / len(wanted) - doublings / 12)
         if width >= len(said):
-            return best
+            break
         width, doublings = 2 * width, doublings + 1
+    return best
 
 
 def bounded_selection(x, y, centre, width, allowed, k):

@@ -38,6 +38,7 @@ LAYERS = [
         "kernels_select",
         "kernels_sweep",
         "kernels_threads",
+        "kernels_tilt",
     },
     {"corpus", "data_sets", "data"},
     {"encoder", "retrieval"},
@@ -91,6 +92,7 @@ def test_only_the_kernels_touch_the_core():
         "kernels_select",
         "kernels_sweep",
         "kernels_threads",
+        "kernels_tilt",
     }
 
 

@@ -1,4 +1,4 @@
-"""TiltBound: exchanges against the definition, the bound, echoes, memories, newcomers."""
+"""TiltBound: the bound, echoes, memories, newcomers. Exchanges: test_bounded_selection.py."""
 
 from __future__ import annotations
 
@@ -7,34 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import reference_tilt
 from epibias.defenses import Defense, NoDefense, TiltBound, build_defense
-from epibias.defenses.bounded_swaps import bounded_selection
 from epibias.defenses.calibration import limit_of_questions
 from epibias.defenses.clean_memory import CleanMemory, CleanRecord, question_key
-from epibias.defenses.echo import echo_shares, triples
+from epibias.defenses.echo import echo_shares
 from epibias.defenses.newcomers import admitted, newcomers
 from epibias.errors import InputError
 from epibias.pool import CandidatePool
 from pools import make_pool, quietly_fitted
 
 QUESTION = "Should shops close on Sundays?"
-
-
-def rectangles(seed, n_queries=6, ties=False):
-    rng = np.random.default_rng(seed)
-    n, k = int(rng.integers(1, 13)), int(rng.integers(1, 6))
-    x = -np.sort(-rng.uniform(0.2, 0.9, (n_queries, n)), axis=1)
-    y = rng.normal(0, 0.1, (n_queries, n))
-    y[:, : n // 3] += 0.2
-    if ties:
-        x, y = np.round(x * 10) / 10, np.round(y * 10) / 10
-    centres = rng.normal(0, 0.03, n_queries)
-    widths = rng.choice([0, 0.01, 0.05, np.inf], n_queries)
-    return x, y, centres, widths, rng.random((n_queries, n)) < 0.8, k
 
 
 def texts_pool(similarities, scores, texts, **columns):
@@ -46,76 +30,6 @@ def texts_pool(similarities, scores, texts, **columns):
         passage_texts=tuple(texts),
         metadata={name: tuple(values) for name, values in columns.items()} or None,
     )
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_exchanges_are_those_of_the_definition(seed):
-    x, y, centres, widths, allowed, k = rectangles(seed, ties=seed % 3 == 0)
-    chosen, before, after = bounded_selection(x, y, centres, widths, allowed, k)
-    for row in range(len(x)):
-        positions, start, end = reference_tilt.bounded_selection(
-            x[row], y[row], centres[row], widths[row], allowed[row], k
-        )
-        assert np.flatnonzero(chosen[row]).tolist() == positions
-        # Sums of at most five numbers below 1, in another order: 8 roundings of 1.
-        assert abs(before[row] - start) < 2e-15
-        assert abs(after[row] - end) < 2e-15
-
-
-def test_exchanges_lose_little_against_the_best_of_all_selections():
-    reached = possible = 0
-    losses = []
-    for seed in range(80):
-        x, y, centres, widths, allowed, k = rectangles(seed)
-        chosen, _, after = bounded_selection(x, y, centres, widths, np.ones_like(allowed), k)
-        for row in range(len(x)):
-            best = None
-            if k <= x.shape[1]:
-                best = reference_tilt.best_selection(x[row], y[row], centres[row], widths[row], k)
-            if best is not None:
-                possible += 1
-                if abs(after[row]) <= widths[row] * (1 + 1e-12):
-                    reached += 1
-                    losses.append((best - x[row][chosen[row]].sum()) / k)
-    assert possible > 150
-    assert reached >= 0.95 * possible
-    assert min(losses) > -1e-9
-    assert np.mean(losses) < 0.003
-
-
-def test_worked_by_hand():
-    # Mean of the first two is +1; exchanging 0.8 for 0.7 reaches 0 and loses 0.1, and exchanging
-    # 0.8 for 0.6 reaches +0.5 only.
-    chosen, before, after = bounded_selection(
-        np.array([[0.9, 0.8, 0.7, 0.6]]),
-        np.array([[1.0, 1.0, -1.0, 0.0]]),
-        np.zeros(1),
-        np.full(1, 0.1),
-        np.ones((1, 4), bool),
-        2,
-    )
-    assert (chosen.tolist(), before[0], after[0]) == ([[True, False, True, False]], 1.0, 0.0)
-
-
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10_000))
-def test_no_selection_lies_farther_from_the_centre_than_without_a_defence(seed):
-    x, y, centres, widths, _, k = rectangles(seed)
-    everyone = np.ones(x.shape, bool)
-    chosen, before, after = bounded_selection(x, y, centres, widths, everyone, k)
-    assert (np.abs(after) <= np.abs(before)).all()
-    assert (chosen.sum(axis=1) == min(k, x.shape[1])).all()
-    kept = np.abs(before) <= widths
-    assert (chosen[kept] == (np.arange(x.shape[1]) < k)).all()
-
-
-def test_rows_do_not_depend_on_their_batch():
-    x, y, centres, widths, allowed, k = rectangles(7)
-    together = bounded_selection(x, y, centres, widths, allowed, k)
-    for row in range(len(x)):
-        one = slice(row, row + 1)
-        alone = bounded_selection(x[one], y[one], centres[one], widths[one], allowed[one], k)
-        assert all(np.array_equal(a[one], b) for a, b in zip(together, alone, strict=True))
 
 
 def test_echo_is_the_most_that_a_window_says_of_the_question():
@@ -138,14 +52,6 @@ def test_a_long_passage_echoes_only_where_it_says_the_question_in_one_place():
     words = QUESTION.split()
     spread = filler.join(words)  # each word holds, but far from the others
     assert shares[1] < echo_shares(QUESTION, [spread])[0] < 0.8
-
-
-def test_triples_of_a_text():
-    assert triples("a\n b").tolist() == triples("A, b!").tolist() != triples("ab").tolist()
-    assert len(triples("")) == len(triples(" ?")) == 0
-    assert echo_shares("Sollen Läden öffnen?", ["Läden öffnen", "Löden äffnen"])[0] > 0.5
-    assert echo_shares("?", ["anything"]).tolist() == [0.0]
-    assert echo_shares(QUESTION, []).tolist() == []
 
 
 def test_no_text_outlives_its_reading():

@@ -17,6 +17,8 @@ STAGES = [
     "rerank",
     "rank_candidates",
     "biasdef_select",
+    "bounded_selection",
+    "echo_shares",
 ]
 CUDA_STAGES = [
     "cosine_topk",

@@ -43,4 +43,6 @@ PYBIND11_MODULE(_core, module) {
     epibias::bindings::bind_rerank(module);
     epibias::bindings::bind_rank_candidates(module);
     epibias::bindings::bind_biasdef_select(module);
+    epibias::bindings::bind_bounded_selection(module);
+    epibias::bindings::bind_echo_shares(module);
 }

@@ -12,5 +12,7 @@ void bind_threshold_sweep(pybind11::module_& module);
 void bind_rerank(pybind11::module_& module);
 void bind_rank_candidates(pybind11::module_& module);
 void bind_biasdef_select(pybind11::module_& module);
+void bind_bounded_selection(pybind11::module_& module);
+void bind_echo_shares(pybind11::module_& module);
 
 }  // namespace epibias::bindings

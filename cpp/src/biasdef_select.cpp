@@ -27,24 +27,11 @@ using Marks = std::vector<std::uint8_t>;
 
 // ---- checks --------------------------------------------------------------------------------
 
-void check_finite(const char* argument, const BiasDefInput& given, std::span<const float> values) {
-    for (std::size_t i = 0; i < values.size(); ++i) {
-        if (std::isfinite(values[i])) continue;
-        const auto place = static_cast<std::int64_t>(i);
-        const auto next = std::ranges::upper_bound(given.offsets, place);
-        const std::int64_t query = next - given.offsets.begin() - 1;
-        const std::int64_t column = place - given.offsets[static_cast<std::size_t>(query)];
-        refuse(argument, "finite values",
-               number_text(static_cast<double>(values[i])) + " (query " + std::to_string(query) +
-                   ", column " + std::to_string(column) + ")");
-    }
-}
-
 void check(const BiasDefInput& given, std::int64_t n_queries, const BiasDefOptions& options) {
     biasdef::check_length("scores", "similarities", given.scores.size(), given.similarities.size());
     check_offsets(given.offsets, n_queries, std::ssize(given.similarities));
-    check_finite("similarities", given, given.similarities);
-    check_finite("scores", given, given.scores);
+    check_finite("similarities", given.offsets, given.similarities);
+    check_finite("scores", given.offsets, given.scores);
     biasdef::check_options(options);
     const auto n = static_cast<std::size_t>(n_queries);
     if (options.side_auto) {

@@ -4,6 +4,7 @@ Arrays are C-contiguous and of exactly the dtype named; anything else raises `Va
 `argument: expected …, got …`. The GIL is released during every call.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -150,3 +151,17 @@ def biasdef_select_vectors(
     query_ids: Int64Array | None = None,
     precision: str = "float64",
 ) -> SelectionParts: ...
+def bounded_selection(
+    similarities: Float32Array,
+    scores: Float32Array,
+    offsets: Int64Array,
+    indices: Int64Array,
+    centres: Float64Array,
+    widths: Float64Array,
+    k: int,
+    allowed: NDArray[np.bool_] | None = None,
+) -> SelectionParts: ...
+def leading_means(values: Float32Array, offsets: Int64Array, k: int) -> Float64Array: ...
+def echo_shares(
+    questions: Sequence[str], passages: Sequence[str], offsets: Int64Array, queries: Int64Array
+) -> Float64Array: ...

@@ -16,19 +16,18 @@ import numpy as np
 
 from epibias import _validate
 from epibias._validate import Float64Array, Int64Array
-from epibias.defenses.bounded_swaps import BoolArray, bounded_selection
 from epibias.defenses.calibration import limit_of_questions
 from epibias.defenses.clean_memory import SAME, CleanMemory, CleanRecord, record_of
-from epibias.defenses.echo import echo_shares
-from epibias.defenses.newcomers import admitted, newcomers
+from epibias.defenses.left_out import leave_out_repeats, marked, of_newcomers, refused, shares
+from epibias.defenses.newcomers import BoolArray, newcomers
+from epibias.defenses.selecting import query_slices
 from epibias.errors import InputError
-from epibias.kernels import inverse_norms
+from epibias.kernels_tilt import bounded_selection, leading_means
 from epibias.pool import CandidatePool
 from epibias.selection import Selection
 
 NOTHING, MEMORY, VERSION = "nothing", "memory", "version"
-LOOKED_AT = 3  # times k: how far down repeats are looked for
-NOT_KNOWN = CleanRecord(float("nan"), float("nan"), float("nan"), None)
+NOT_KNOWN = CleanRecord(np.nan, np.nan, np.nan, None)
 
 
 @dataclass(frozen=True)
@@ -170,9 +169,8 @@ class TiltBound:
         share = _validate.number("false_removal", false_removal, above=0, below=1)
         if pool.query_texts is None or pool.passage_texts is None:
             raise InputError("pool", "query texts and passage texts", "none")
-        largest = np.array(
-            [_shares(pool, query)[:k].max(initial=0.0) for query in range(pool.n_queries)]
-        )
+        held = shares(pool, np.arange(pool.n_queries))
+        largest = np.array([held[part][:k].max(initial=0.0) for part in query_slices(pool)])
         found: dict[str, Any] = {"echo": min(limit_of_questions(largest, share), 1.0)}
         if remember:
             found["memory"] = CleanMemory.of(pool, k)
@@ -225,160 +223,115 @@ class TiltBound:
         InputError
             A time that is no text.
         """
-        n_queries = pool.n_queries
-        chosen = np.zeros(len(pool.indices), np.bool_)
-        allowed = np.ones(len(pool.indices), np.bool_)
-        counts = {name: np.zeros(n_queries, np.int64) for name in ("echo", "repeat", "refused")}
-        known = np.full(n_queries, NOTHING, dtype="<U7")
-        unchanged = np.zeros(n_queries, np.bool_)
-        tilts = np.full((2, n_queries), np.nan)
-        for group in pool.groups():
-            if group.size == 0:
-                continue
-            x = group.similarities.astype(np.float64)
-            y = group.scores.astype(np.float64)
-            may = np.ones(x.shape, np.bool_)
-            records = self._remembered(pool, group.queries)
-            table = np.array([record[:3] for record in records])
-            same = self._as_before(table, x, y)
-            for row in np.flatnonzero(~same).tolist():
-                query = int(group.queries[row])
-                new, echoes = self._newcomers(pool, query), self._echoes(pool, query)
-                if records[row] is NOT_KNOWN and new is not None:
-                    records[row] = self._of_trusted(x[row], y[row], new, echoes)
-                    table[row] = records[row][:3]
-                    known[query] = NOTHING if records[row] is NOT_KNOWN else VERSION
-                if echoes is not None and self.echo is not None:
-                    own = records[row].echo
-                    over = echoes > (self.echo if own is None else own)
-                    may[row] &= ~over if new is None else ~(over & new)
-                    counts["echo"][query] = group.size - np.count_nonzero(may[row])
-                if new is not None:
-                    before = np.count_nonzero(may[row])
-                    may[row] &= self._admitted(pool, query, new, x[row])
-                    counts["refused"][query] = before - np.count_nonzero(may[row])
-            if self.repeat is not None and not same.all():
-                before = may.sum(axis=1)
-                self._leave_out_repeats(pool, group.rows, np.flatnonzero(~same), x, may)
-                counts["repeat"][group.queries] = before - may.sum(axis=1)
-            from_version = known[group.queries] == VERSION
-            is_known = np.isfinite(table[:, 0])
-            known[group.queries[is_known & ~from_version]] = MEMORY
-            unchanged[group.queries] = same
-            widths = np.where(from_version, self.version_bound, self.bound) * table[:, 1]
-            widths[same | ~is_known] = np.inf
-            centres = np.where(is_known, table[:, 0], 0.0)
-            picked, start, end = bounded_selection(x, y, centres, widths, may, self.k)
-            scale = np.where(is_known & (table[:, 1] > 0), table[:, 1], np.nan)
-            tilts[:, group.queries] = start / scale, end / scale
-            chosen[group.rows], allowed[group.rows] = picked, may
-        return _selection(
-            pool,
-            chosen,
-            allowed,
+        sizes = pool.sizes
+        records = self._remembered(pool)
+        unchanged = self._unchanged(pool, records)
+        known = np.full(len(sizes), NOTHING, "<U7")
+        bounds = np.full(len(sizes), self.bound)
+        allowed, counts = None, np.zeros((3, len(sizes)), np.int64)
+        if (self.echo, self.repeat, self.trusted_until) != (None, None, None):
+            queries = np.flatnonzero(~unchanged & (sizes > 0))
+            if len(queries):
+                allowed = np.ones(len(pool.indices), np.bool_)
+                from_version = self._leave_out(pool, queries, records, allowed, counts)
+                known[from_version], bounds[from_version] = VERSION, self.version_bound
+        centres, spreads = records[:, 0], records[:, 1]
+        has_centre = np.isfinite(centres) & (sizes > 0)
+        known[has_centre & (known == NOTHING)] = MEMORY
+        bounded = has_centre & ~unchanged & (spreads >= 0)
+        parts = bounded_selection(
+            pool.similarities,
+            pool.scores,
+            pool.offsets,
+            pool.indices,
+            np.where(has_centre, centres, 0.0),
+            np.where(bounded, bounds * spreads, np.inf),
             self.k,
-            {
-                "known": known,
-                "tilt_before": tilts[0],
-                "tilt_after": tilts[1],
-                **{f"n_{name}": count for name, count in counts.items()},
-                "unchanged": unchanged,
-            },
+            allowed=allowed,
         )
+        found = parts[7]
+        scale = np.where(has_centre & (spreads > 0), spreads, np.nan)
+        diagnostics = {
+            "n_selected": found["n_selected"],
+            "short": found["short"],
+            "known": known,
+            "tilt_before": found["before"] / scale,
+            "tilt_after": found["after"] / scale,
+            "n_echo": counts[0],
+            "n_repeat": counts[1],
+            "n_refused": counts[2],
+            "unchanged": unchanged,
+        }
+        return Selection.of_arrays(*parts[:7], diagnostics)
 
-    def _remembered(self, pool: CandidatePool, queries: Int64Array) -> list[CleanRecord]:
+    def _remembered(self, pool: CandidatePool) -> Float64Array:
+        """One `CleanRecord` a query, float64 [n_queries, 4]; NaN for what is not known."""
         if self.memory is None or pool.query_texts is None:
-            return [NOT_KNOWN] * len(queries)
-        memory, texts = self.memory, pool.query_texts
-        return [memory.get(texts[query]) or NOT_KNOWN for query in queries.tolist()]
+            return np.full((pool.n_queries, 4), np.nan)
+        memory = self.memory
+        found = [memory.get(text) or NOT_KNOWN for text in pool.query_texts]
+        return np.array(found, np.float64).reshape(-1, 4)
 
-    def _as_before(self, table: Float64Array, x: Float64Array, y: Float64Array) -> BoolArray:
+    def _unchanged(self, pool: CandidatePool, records: Float64Array) -> BoolArray:
         """Tell the selections that are what is remembered of them; a NaN never is."""
         if self.memory is None:
-            return np.zeros(len(x), np.bool_)
-        same: BoolArray = np.abs(x[:, : self.k].mean(axis=1) - table[:, 2]) <= SAME
-        same &= np.abs(y[:, : self.k].mean(axis=1) - table[:, 0]) <= SAME
+            return np.zeros(len(records), np.bool_)
+        near = leading_means(pool.similarities, pool.offsets, self.k) - records[:, 2]
+        centre = leading_means(pool.scores, pool.offsets, self.k) - records[:, 0]
+        same: BoolArray = (np.abs(near) <= SAME) & (np.abs(centre) <= SAME)
         return same
 
-    def _newcomers(self, pool: CandidatePool, query: int) -> BoolArray | None:
-        times = (pool.metadata or {}).get("time")
-        if self.trusted_until is None or times is None:
-            return None
-        return newcomers(_of_query(pool, query, times), self.trusted_until)
-
-    def _of_trusted(
-        self, x: Float64Array, y: Float64Array, new: BoolArray, echoes: Float64Array | None
-    ) -> CleanRecord:
-        """Tell what the selection from the trusted candidates would be like, if they are enough."""
-        if int((~new).sum()) < max(self.k, 2):
-            return NOT_KNOWN
-        held = None if echoes is None else echoes[~new]
-        return record_of(y[~new], x[~new], held, self.k)
-
-    def _echoes(self, pool: CandidatePool, query: int) -> Float64Array | None:
-        if self.echo is None or pool.query_texts is None or pool.passage_texts is None:
-            return None
-        return _shares(pool, query)
-
-    def _admitted(
-        self, pool: CandidatePool, query: int, new: BoolArray, x: Float64Array
-    ) -> BoolArray:
-        sources = (pool.metadata or {}).get("source")
-        return admitted(
-            new,
-            x,
-            None if sources is None else _of_query(pool, query, sources),
-            most=self.most_newcomers,
-            per_source=self.per_source,
-        )
-
-    def _leave_out_repeats(
+    def _leave_out(
         self,
         pool: CandidatePool,
-        rows: Int64Array,
-        open_rows: Int64Array,
-        x: Float64Array,
+        queries: Int64Array,
+        records: Float64Array,
         allowed: BoolArray,
-    ) -> None:
-        """Strike from `allowed` what repeats the question or a candidate above it."""
-        assert self.repeat is not None  # noqa: S101  for mypy; asked by the caller
-        depth = min(rows.shape[1], LOOKED_AT * self.k)
-        flat = rows[open_rows, :depth].ravel()
-        vectors = pool.embeddings[flat]
-        vectors = vectors * inverse_norms(vectors, "embeddings").astype(np.float32)[:, None]
-        vectors = vectors.reshape(len(open_rows), depth, -1)
-        cosines = vectors @ vectors.transpose(0, 2, 1)
-        near = np.tril(cosines >= self.repeat, -1)
-        part = allowed[open_rows, :depth] & (x[open_rows, :depth] < self.repeat)
-        for place in range(1, depth):
-            part[:, place] &= ~(near[:, place, :place] & part[:, :place]).any(axis=1)
-        allowed[open_rows, :depth] = part
+        counts: Int64Array,
+    ) -> list[int]:
+        """Strike echoes, repeats and newcomers of `queries` from `allowed`, and count them.
 
+        Where nothing is remembered and trusted candidates are enough, they become the record.
+        Returns the queries of which this is so.
+        """
+        listed, from_version = queries.tolist(), []
+        has_texts = pool.query_texts is not None and pool.passage_texts is not None
+        held = shares(pool, queries) if self.echo is not None and has_texts else None
+        new = None
+        if self.trusted_until is not None and (pool.metadata or {}).get("time") is not None:
+            new = of_newcomers(pool, listed, self.trusted_until)
+            for query in queries[np.isnan(records[queries, 0])].tolist():
+                part = slice(int(pool.offsets[query]), int(pool.offsets[query + 1]))
+                record = self._of_trusted(pool, part, new[part], held)
+                if record is not None:
+                    records[query] = record
+                    from_version.append(query)
+        if held is not None and self.echo is not None:
+            own = records[:, 3]
+            most = np.repeat(np.where(np.isnan(own), self.echo, own), pool.sizes)
+            over = held > most if new is None else (held > most) & new
+            allowed &= ~over
+            counts[0] = marked(pool, over)
+        if new is not None:
+            out = refused(pool, listed, new, most=self.most_newcomers, per_source=self.per_source)
+            counts[2] = marked(pool, allowed & out)
+            allowed &= ~out
+        if self.repeat is not None:
+            before = marked(pool, allowed)
+            leave_out_repeats(pool, queries, allowed, k=self.k, least=self.repeat)
+            counts[1] = before - marked(pool, allowed)
+        return from_version
 
-def _selection(
-    pool: CandidatePool, chosen: BoolArray, allowed: BoolArray, k: int, diagnostics: dict[str, Any]
-) -> Selection:
-    """Join flat masks of all candidates to passages, all queries at once."""
-
-    def flat(mask: BoolArray) -> tuple[Int64Array, Int64Array, Int64Array]:
-        rows = np.flatnonzero(mask)
-        before = np.concatenate([[0], np.cumsum(mask)])
-        return rows, rows - np.repeat(pool.offsets[:-1], pool.sizes)[rows], before[pool.offsets]
-
-    rows, positions, offsets = flat(chosen)
-    dropped, _, dropped_offsets = flat(~allowed)
-    _, kept, kept_offsets = flat(allowed)
-    sizes = np.diff(offsets)
-    return Selection.of_arrays(
-        pool.indices[rows], offsets, positions, pool.indices[dropped], dropped_offsets, kept,
-        kept_offsets, {"n_selected": sizes, "short": sizes < k, **diagnostics},
-    )  # fmt: skip
-
-
-def _of_query(pool: CandidatePool, query: int, values: Any) -> Any:  # noqa: ANN401  any column
-    return values[int(pool.offsets[query]) : int(pool.offsets[query + 1])]
-
-
-def _shares(pool: CandidatePool, query: int) -> Float64Array:
-    assert pool.query_texts is not None and pool.passage_texts is not None  # noqa: S101, PT018  for mypy
-    return echo_shares(pool.query_texts[query], _of_query(pool, query, pool.passage_texts))
+    def _of_trusted(
+        self, pool: CandidatePool, part: slice, new: BoolArray, held: Float64Array | None
+    ) -> CleanRecord | None:
+        """Tell what the selection from the trusted candidates would be like, if they are enough."""
+        old = ~new
+        if np.count_nonzero(old) < max(self.k, 2):
+            return None
+        return record_of(
+            pool.scores[part].astype(np.float64)[old],
+            pool.similarities[part].astype(np.float64)[old],
+            None if held is None else held[part][old],
+            self.k,
+        )

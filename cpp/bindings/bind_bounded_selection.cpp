@@ -1,0 +1,143 @@
+// bounded_selection and leading_means in Python: check, hold, release the GIL, call.
+#include <algorithm>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "biasdef_arguments.hpp"
+#include "epibias/bounded_selection.hpp"
+#include "module.hpp"
+
+namespace epibias::bindings {
+
+namespace {
+
+py::ssize_t n_queries_of(std::span<const std::int64_t> offsets) {
+    return std::max<py::ssize_t>(std::ssize(offsets) - 1, 0);
+}
+
+// Positions in each query of the candidates whose mark is `wanted`, flat, ascending, and where each
+// query's start. Without marks every candidate has mark 1.
+struct Marked {
+    Marked(std::span<const std::uint8_t> marks, bool wanted, std::span<const std::int64_t> offsets)
+        : starts(std::ssize(offsets)) {
+        const std::int64_t n_candidates = offsets.back();
+        const auto is_wanted = [&](std::int64_t row) {
+            return (marks.empty() || marks[static_cast<std::size_t>(row)] != 0) == wanted;
+        };
+        std::int64_t n_wanted = 0;
+        for (std::int64_t row = 0; row < n_candidates; ++row) n_wanted += is_wanted(row) ? 1 : 0;
+        positions = py::array_t<std::int64_t>(n_wanted);
+        rows = std::vector<std::int64_t>();
+        rows.reserve(static_cast<std::size_t>(n_wanted));
+        std::int64_t* position_at = positions.mutable_data();
+        std::int64_t* start_at = starts.mutable_data();
+        *start_at++ = 0;
+        for (std::size_t query = 0; query + 1 < offsets.size(); ++query) {
+            for (std::int64_t row = offsets[query]; row < offsets[query + 1]; ++row) {
+                if (!is_wanted(row)) continue;
+                *position_at++ = row - offsets[query];
+                rows.push_back(row);
+            }
+            *start_at++ = std::ssize(rows);
+        }
+    }
+
+    [[nodiscard]] py::array_t<std::int64_t> picked(std::span<const std::int64_t> indices) const {
+        py::array_t<std::int64_t> values(std::ssize(rows));
+        std::int64_t* value_at = values.mutable_data();
+        for (const std::int64_t row : rows) *value_at++ = indices[static_cast<std::size_t>(row)];
+        return values;
+    }
+
+    py::array_t<std::int64_t> positions, starts;
+    std::vector<std::int64_t> rows;
+};
+
+// (indices, offsets, positions, dropped, dropped_offsets, kept, kept_offsets, diagnostics), as
+// biasdef_select.
+py::tuple bounded_selection(const py::object& similarities, const py::object& scores,
+                            const py::object& offsets, const py::object& indices,
+                            const py::object& centres, const py::object& widths, std::int64_t k,
+                            const py::object& allowed) {
+    HeldSpan<float> similarity_span("similarities", similarities);
+    HeldSpan<float> score_span("scores", scores);
+    HeldSpan<std::int64_t> offset_span("offsets", offsets);
+    HeldSpan<std::int64_t> index_span("indices", indices);
+    HeldSpan<double> centre_span("centres", centres);
+    HeldSpan<double> width_span("widths", widths);
+    const auto allowed_view = optional_array<bool>("allowed", allowed, {1});
+    BoundedSelectionInput given{similarity_span.values(), score_span.values(), offset_span.values(),
+                                centre_span.values(),     width_span.values(), {}};
+    if (allowed_view) {
+        // As bytes: a mask that is a view of other numbers may hold what no bool does.
+        given.allowed = {reinterpret_cast<const std::uint8_t*>(allowed_view->data()),
+                         static_cast<std::size_t>(allowed_view->size())};
+        if (given.allowed.size() != given.similarities.size()) {
+            throw std::invalid_argument(
+                "allowed: expected " + std::to_string(given.similarities.size()) +
+                " values, as many as similarities, got " + std::to_string(given.allowed.size()));
+        }
+    }
+    const auto index_values = index_span.values();
+    if (index_values.size() != given.similarities.size()) {
+        throw std::invalid_argument(
+            "indices: expected " + std::to_string(given.similarities.size()) +
+            " rows, as many as similarities, got " + std::to_string(index_values.size()));
+    }
+    const py::ssize_t n_queries = n_queries_of(given.offsets);
+    py::array_t<double> before(n_queries), after(n_queries);
+    std::vector<std::uint8_t> chosen(given.similarities.size());
+    const BoundedSelectionResult result{chosen, filled_span(before), filled_span(after)};
+    {
+        const py::gil_scoped_release released;
+        epibias::bounded_selection(given, result, {.k = k, .n_threads = 0});
+    }
+    const Marked selected(chosen, true, given.offsets);
+    const Marked dropped(given.allowed, false, given.offsets);
+    const Marked kept(given.allowed, true, given.offsets);
+    py::array_t<std::int64_t> n_selected(n_queries);
+    py::array_t<bool> is_short(n_queries);
+    for (py::ssize_t query = 0; query < n_queries; ++query) {
+        const std::int64_t count = selected.starts.at(query + 1) - selected.starts.at(query);
+        n_selected.mutable_at(query) = count;
+        is_short.mutable_at(query) = count < k;
+    }
+    py::dict diagnostics;
+    diagnostics["n_selected"] = n_selected;
+    diagnostics["short"] = is_short;
+    diagnostics["before"] = before;
+    diagnostics["after"] = after;
+    return py::make_tuple(selected.picked(index_values), selected.starts, selected.positions,
+                          dropped.picked(index_values), dropped.starts, kept.positions, kept.starts,
+                          diagnostics);
+}
+
+py::array_t<double> leading_means(const py::object& values, const py::object& offsets,
+                                  std::int64_t k) {
+    HeldSpan<float> value_span("values", values);
+    HeldSpan<std::int64_t> offset_span("offsets", offsets);
+    const auto value_view = value_span.values();
+    const auto offset_view = offset_span.values();
+    py::array_t<double> means(n_queries_of(offset_view));
+    const auto mean_view = filled_span(means);
+    {
+        const py::gil_scoped_release released;
+        epibias::leading_means(value_view, offset_view, k, mean_view);
+    }
+    return means;
+}
+
+}  // namespace
+
+void bind_bounded_selection(py::module_& module) {
+    module.def("bounded_selection", &bounded_selection, py::arg("similarities"), py::arg("scores"),
+               py::arg("offsets"), py::arg("indices"), py::arg("centres"), py::arg("widths"),
+               py::arg("k"), py::arg("allowed") = py::none(),
+               "TiltBound's exchanges: the parts of a Selection.");
+    module.def("leading_means", &leading_means, py::arg("values"), py::arg("offsets"), py::arg("k"),
+               "Mean of each query's first k values, float64 [n_queries].");
+}
+
+}  // namespace epibias::bindings

@@ -1,0 +1,177 @@
+"""Array in, array out: echoes and exchanges of TiltBound, on the CPU.
+
+Beside `kernels`, and by the same rules. Ragged everywhere: query i owns the rows `offsets[i]` to
+`offsets[i + 1]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epibias import _core, _validate
+from epibias._dispatch import core_errors, on_cpu, on_cpu_or_none
+from epibias._validate import Float32Array, Float64Array, Int64Array
+from epibias.kernels_select import SelectionParts
+
+BoolArray = NDArray[np.bool_]
+
+
+def bounded_selection(
+    similarities: Float32Array,
+    scores: Float32Array,
+    offsets: Int64Array,
+    indices: Int64Array,
+    centres: Float64Array,
+    widths: Float64Array,
+    k: int,
+    *,
+    allowed: BoolArray | None = None,
+) -> SelectionParts:
+    """Select up to `k` allowed candidates a query, near a centre first and similar second.
+
+    The start is the first `k` allowed. While the mean score is farther than the width from the
+    centre, one selected candidate is exchanged for one that is not: of the exchanges that reach the
+    width the one that loses least similarity; where none does, of those that end nearer the centre
+    the one that loses least similarity for its way. Then exchanges within the width that gain
+    similarity are made, best first. Ties go to the selected candidate that ranks lower, then to the
+    other that ranks higher.
+
+    Parameters
+    ----------
+    similarities, scores : float32 [n_candidates]
+        In the total order within each query.
+    offsets : int64 [n_queries + 1]
+        Where each query's candidates start.
+    indices : int64 [n_candidates]
+        Rows of the corpus.
+    centres, widths : float64 [n_queries]
+        An infinite width asks for nothing.
+    k : int
+    allowed : bool [n_candidates], optional
+        Candidates that may be selected; all if absent.
+
+    Returns
+    -------
+    indices, offsets, positions, dropped, dropped_offsets, kept, kept_offsets, diagnostics
+        As `biasdef_select`; dropped is what is not allowed. Diagnostics `before` and `after`: mean
+        score less centre, at the start and at the end; 0 where nothing is allowed.
+
+    Raises
+    ------
+    InputError
+        Arrays that do not fit, a value that is not finite, a width that is NaN or negative.
+
+    References
+    ----------
+    docs/tilt_bound.md
+
+    Examples
+    --------
+    >>> x, y = np.array([[0.9, 0.8, 0.7, 0.6], [1, 1, -1, 0]], np.float32)
+    >>> parts = bounded_selection(
+    ...     x, y, np.array([0, 4]), np.arange(4), np.zeros(1), np.full(1, 0.1), 2)
+    >>> parts[0], float(parts[7]["before"][0]), float(parts[7]["after"][0])
+    (array([0, 2]), 1.0, 0.0)
+    """
+    given = (similarities, scores, offsets, indices, centres, widths, k, allowed)
+    try:
+        return _core.bounded_selection(*given)
+    except (TypeError, ValueError):
+        pass
+    on_cpu("similarities", similarities, np.float32, 1)
+    on_cpu("scores", scores, np.float32, 1)
+    on_cpu("offsets", offsets, np.int64, 1)
+    on_cpu("indices", indices, np.int64, 1)
+    on_cpu("centres", centres, np.float64, 1)
+    on_cpu("widths", widths, np.float64, 1)
+    k = _validate.integer("k", k, low=1)
+    on_cpu_or_none("allowed", allowed, np.bool_, 1)
+    with core_errors():
+        return _core.bounded_selection(*given)
+
+
+def leading_means(values: Float32Array, offsets: Int64Array, k: int) -> Float64Array:
+    """Mean of each query's first `k` values, in float64.
+
+    Parameters
+    ----------
+    values : float32 [n_candidates]
+    offsets : int64 [n_queries + 1]
+        Where each query's candidates start.
+    k : int
+
+    Returns
+    -------
+    float64 [n_queries]
+        Of all where there are fewer; NaN where there is none.
+
+    Raises
+    ------
+    InputError
+        Arrays that do not fit.
+
+    Examples
+    --------
+    >>> leading_means(np.array([1, 3, 8], np.float32), np.array([0, 3, 3]), 2)
+    array([ 2., nan])
+    """
+    try:
+        return _core.leading_means(values, offsets, k)
+    except (TypeError, ValueError):
+        pass
+    on_cpu("values", values, np.float32, 1)
+    on_cpu("offsets", offsets, np.int64, 1)
+    k = _validate.integer("k", k, low=1)
+    with core_errors():
+        return _core.leading_means(values, offsets, k)
+
+
+def echo_shares(
+    questions: Sequence[str],
+    passages: Sequence[str],
+    offsets: Int64Array,
+    queries: Int64Array,
+) -> Float64Array:
+    """Tell how much of its question each passage says in one place (`epibias.defenses.echo`).
+
+    Parameters
+    ----------
+    questions : sequence of str [n_queries]
+    passages : sequence of str [n_passages]
+        Read where they lie; what is not ASCII is put in lower case first. Nothing is kept.
+    offsets : int64 [n_queries + 1]
+        Where each question's passages start.
+    queries : int64 [n]
+        Questions whose passages are looked at.
+
+    Returns
+    -------
+    float64 [n_passages]
+        −∞ for passages of other questions.
+
+    Raises
+    ------
+    InputError
+        What is no text, arrays that do not fit, a question that there is not.
+
+    References
+    ----------
+    docs/tilt_bound.md
+
+    Examples
+    --------
+    >>> asked, said = ["Ban cars?", "Why?"], ["We ban cars.", "Bans", "Because."]
+    >>> echo_shares(asked, said, np.array([0, 2, 3]), np.array([0])).round(2)
+    array([ 1.  ,  0.25,  -inf])
+    """
+    try:
+        return _core.echo_shares(questions, passages, offsets, queries)
+    except (TypeError, ValueError):
+        pass
+    on_cpu("offsets", offsets, np.int64, 1)
+    on_cpu("queries", queries, np.int64, 1)
+    with core_errors():
+        return _core.echo_shares(questions, passages, offsets, queries)
