@@ -1,23 +1,30 @@
-"""How well each axis hears stance, and from which validity on it can be relied on.
+"""How well each axis hears stance, and what tells that it can be relied on.
 
 In: settings. Out: rows of JSON: AUC of supporting against opposing passages that no axis was fitted
-on, the leave-one-out validity beside it, and what a threshold on it is worth.
+on; beside it the leave-one-out validity, and what the question's own unlabelled passages say
+(agreement of axes made in different ways, coverage by the anchors); what a threshold on each is
+worth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from defense_run import Setting
+from defense_texts import Case
 from epibias.metrics import auc
 from epibias.polarization import PolarizationAxis
+from epibias.polarization.agreement import agreement, coverage
 from epibias.polarization.validity_report import validity_report
 
 LEAST = 2  # passages a side
 WORKS_ABOVE = (0.65, 0.75, 0.85)
+INDEPENDENT = ("ridge", "poles", "pooled")  # none is made from what another one is made from
+LEAST_PASSAGES = 3  # of which an agreement can be told
+TELLS = ("validity", "agreement", "coverage", "both")
 
 
 def axis_rows(setting: Setting) -> list[dict[str, Any]]:
@@ -34,6 +41,7 @@ def axis_rows(setting: Setting) -> list[dict[str, Any]]:
             for side in ("positive", "negative")
             if side in case.adversarial and all(t in setting.rows for t in case.adversarial[side])
         ]
+        evidence = _evidence(case, setting, found, benign)
         for name, axis in found.items():
             scores = axis.score(benign)
             validity = axis.validity
@@ -51,9 +59,22 @@ def axis_rows(setting: Setting) -> list[dict[str, Any]]:
                     "auc_adversarial": float(auc(axis.score(sides[0]), axis.score(sides[1])))
                     if len(sides) == 2
                     else None,
+                    **evidence,
                 }
             )
     return made
+
+
+def _evidence(
+    case: Case, setting: Setting, found: Mapping[str, PolarizationAxis], benign: np.ndarray
+) -> dict[str, float | None]:
+    """Say what the unlabelled passages of a question tell; nothing where it has no anchors."""
+    if not case.anchors or len(benign) < LEAST_PASSAGES:
+        return dict.fromkeys(TELLS[1:])
+    anchors = np.stack([setting.rows[text] for text in case.anchors])
+    alike = agreement([found[name] for name in INDEPENDENT], benign)
+    near = coverage(anchors, benign)
+    return {"agreement": alike, "coverage": near, "both": (alike + near) / 2}
 
 
 def _sum(first: PolarizationAxis, second: PolarizationAxis) -> PolarizationAxis:
@@ -67,25 +88,27 @@ def validity_rows(axes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     made = []
     keys = sorted({(row["encoder"], row["axis"]) for row in axes})
     for encoder, axis in keys:
-        rows = [
-            row
-            for row in axes
-            if (row["encoder"], row["axis"]) == (encoder, axis)
-            and row["auc_benign"] is not None
-            and row["validity"] is not None
-        ]
-        for works_above in WORKS_ABOVE:
+        for tells in TELLS:
+            rows = [
+                row
+                for row in axes
+                if (row["encoder"], row["axis"]) == (encoder, axis)
+                and row["auc_benign"] is not None
+                and row[tells] is not None
+            ]
             if len(rows) < 8:  # too few to cross-validate
                 continue
-            report = validity_report(
-                [row["validity"] for row in rows],
-                [row["auc_benign"] for row in rows],
-                works_above=works_above,
-            )
-            made.append(
-                {"encoder": encoder, "axis": axis}
-                | {name: _plain(value) for name, value in vars(report).items()}
-            )
+            for works_above in WORKS_ABOVE:
+                report = validity_report(
+                    [row[tells] for row in rows],
+                    [row["auc_benign"] for row in rows],
+                    works_above=works_above,
+                    aim="balanced",
+                )
+                made.append(
+                    {"encoder": encoder, "axis": axis, "tells": tells}
+                    | {name: _plain(value) for name, value in vars(report).items()}
+                )
     return made
 
 

@@ -199,10 +199,14 @@ def _axis_table(report: Report) -> str:
 
 
 def _validity_table(report: Report) -> str:
-    head = ["encoder", "axis", "works above", "base rate", "threshold", "precision", "recall", "n"]
-    names = ("encoder", "axis", "works_above", "base_rate", "threshold", "precision", "recall",
-             "n_topics")  # fmt: skip
-    lines = [["" if row[n] is None else str(row[n]) for n in names] for row in report["validity"]]
+    head = ["encoder", "axis", "told by", "works above", "base rate", "discrimination", "threshold",
+            "precision", "recall", "n"]  # fmt: skip
+    names = ("encoder", "axis", "tells", "works_above", "base_rate", "discrimination", "threshold",
+             "precision", "recall", "n_topics")  # fmt: skip
+    lines = [
+        ["" if row.get(name) is None else str(row[name]) for name in names]
+        for row in report["validity"]
+    ]
     return _markdown(head, lines)
 
 
@@ -357,8 +361,8 @@ def page(report: Report) -> str:
                 image = f"defense_adaptive_{family}_{encoder}.svg"
                 parts.append(f"![The attacker who knows the defence](images/{image})\n")
     parts += ["**Axes**: mean AUC (questions)\n", _axis_table(report)]
-    combined = {"validity": [row for row in report["validity"] if row["axis"] == "combined"]}
-    parts += ["**Validity of the combined axis**\n", _validity_table(combined)]
+    guided = {"validity": [row for row in report["validity"] if row["axis"] == "guided"]}
+    parts += ["**What tells that the guided axis works**\n", _validity_table(guided)]
     if "cost" in report:
         rows = report["cost"]["rows"]
         lines = [[str(value) for value in row.values()] for row in rows]

@@ -25,6 +25,7 @@ import defense_methods as methods
 from defense_axes import axis_rows, validity_rows
 from defense_cost import cost_rows
 from defense_protocol import BLENDS, CHURN, DRAWS, LAMBDAS, LEVELS, POOLS, K, development, folds
+from defense_rows import encoded
 from defense_run import Setting, results
 from defense_texts import SEED, Case, debates, perspectrum, unrelated, wikibalance
 from epibias import SentenceTransformerEncoder
@@ -38,22 +39,7 @@ parser.add_argument("--images", type=Path, help="folder for the figures")
 parser.add_argument("--only-cached", action="store_true", help="leave out what is not encoded yet")
 parser.add_argument("--families", default="debates,perspectrum,wikibalance")
 
-MOST_CLAIMS = 60  # of Perspectrum's train split, that the pooled axis learns from
-
-
-def encoded(
-    encoder: SentenceTransformerEncoder, cases: Sequence[Case], *, only_cached: bool
-) -> dict[str, np.ndarray]:
-    """Give unit rows of every text, from the cache or anew."""
-    texts = sorted({text for case in cases for text in case.texts()}, key=lambda t: (len(t), t))
-    if only_cached:
-        cache = encoder._cache("")
-        keys = cache.keys_of(texts) if cache is not None else []
-        found = cache.get(keys).positions if cache is not None else []
-        texts = [texts[place] for place in found]
-    rows = encoder.encode(texts).astype(np.float64)
-    rows /= np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
-    return dict(zip(texts, rows.astype(np.float32), strict=True))
+MOST_CLAIMS = 200  # of Perspectrum's train split, that the pooled axis learns from
 
 
 def groups_of(family: str, names: Sequence[str]) -> list[tuple[str, ...]]:
@@ -114,9 +100,9 @@ def main() -> int:
             for key, value in encoder.identity.items()
         }
         everything = [*train, *shipped, *(case for cases in families.values() for case in cases)]
-        rows = encoded(encoder, everything, only_cached=options.only_cached)
+        rows, batched = encoded(encoder, everything, only_cached=options.only_cached)
         needed = {text for case in everything for text in case.texts()}
-        texts_of[name] = {"needed": len(needed), "encoded": len(rows)}
+        texts_of[name] = {"needed": len(needed), "encoded": len(rows), "in_batches": batched}
         for family, cases in families.items():
             usable = [case for case in cases if _is_encoded(case, rows)]
             if len(usable) < len(cases):

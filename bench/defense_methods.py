@@ -31,12 +31,14 @@ from epibias.defenses.clean_memory import CleanMemory
 from epibias.errors import ValidityWarning
 from epibias.polarization import PolarizationAxis
 from epibias.polarization.combined import combined_axis
+from epibias.polarization.guided import guided_axis
 from epibias.polarization.pooled import PooledStance
 
 FALSE_REMOVAL = 0.02
 LEAST_LABELLED = 4  # passages of a question that the pooled axis learns from
 SWEEP = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 PENALTY, SHARED = 1.0, 0.5  # of the pooled axis; chosen on the development half
+GUIDES = (0.5, 0.25)  # weights of poles and pooled axis; chosen on Perspectrum's training claims
 Of = Callable[[str], Defense]
 
 
@@ -92,12 +94,13 @@ def axes_of(case: Case, rows: Rows, pooled: PooledStance) -> dict[str, Polarizat
             "poles": combined_axis([poles], anchors, labels, method=None),
             "pooled": general,
             "combined": combined_axis([poles, general], anchors, labels),
+            "guided": guided_axis([poles, general], anchors, labels, weights=GUIDES),
         }
 
 
 def used_axis(found: Mapping[str, PolarizationAxis]) -> PolarizationAxis:
-    """Give the axis that TiltBound and the judge use: the combination, or poles without anchors."""
-    return found.get("combined", found["poles"])
+    """Give the axis that TiltBound and the judge use: the guided one, or poles without anchors."""
+    return found.get("guided", found["poles"])
 
 
 def fixed(defense: Defense) -> Of:

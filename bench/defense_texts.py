@@ -50,11 +50,16 @@ class Case:
     adversarial: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     poles: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # con, pro
 
+    def plain_texts(self) -> list[str]:
+        """Every text as it was written, and the poles."""
+        own = [self.question, *self.passages, *self.anchors, *self.poles[0], *self.poles[1]]
+        return own + [text for texts in self.adversarial.values() for text in texts]
+
     def texts(self) -> list[str]:
         """Every text that has to be encoded."""
-        own = [self.question, *self.passages, *self.anchors, *self.poles[0], *self.poles[1]]
+        own = self.plain_texts()
         for texts in self.adversarial.values():
-            own += [*texts, *(poisoned(self.question, text) for text in texts)]
+            own += [poisoned(self.question, text) for text in texts]
             own += [stripped(self.question, text) for text in texts]
         return own
 

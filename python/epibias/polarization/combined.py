@@ -9,13 +9,13 @@ is fitted again without the one that is scored.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from epibias import _validate
-from epibias._validate import Float32Array, Float64Array
+from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.errors import InputError, ValidityWarning
 from epibias.polarization.axis import PolarizationAxis
 from epibias.polarization.doubt import LEAST_VALIDITY
@@ -78,23 +78,51 @@ def combined_axis(
     _validate.integer("n_anchors", len(anchors), low=2, high=MOST_ANCHORS)
     if method is not None:
         _validate.choice("method", method, ("ridge", "mean_difference"))
-    parts = [_direction(axis, anchors.shape[1], place) for place, axis in enumerate(others)]
-    shares = _weights(weights, len(parts) + (method is not None))
+    parts = [direction_of(axis, anchors.shape[1], place) for place, axis in enumerate(others)]
+    shares = shares_of(weights, len(parts) + (method is not None))
     rows = prepared_rows(anchors[None], normalize=True)[0]
 
-    def direction(keep: _validate.Int64Array) -> Float64Array:
+    def direction(keep: Int64Array) -> Float64Array:
         own = []
         if method is not None:
             own = [_refit(anchors[keep], signs[keep], method, penalty)]
         total: Float64Array = shares @ np.stack([*parts, *own])
         return total / np.sqrt(total @ total)
 
+    return with_evidence(direction, rows, signs, "combined", refits=method is not None)
+
+
+def with_evidence(
+    direction: Callable[[Int64Array], Float64Array],
+    rows: Float64Array,
+    signs: Float64Array,
+    method: str,
+    *,
+    refits: bool = True,
+) -> PolarizationAxis:
+    """Make an axis, and judge it by anchors that are left out.
+
+    Parameters
+    ----------
+    direction : callable
+        Gives the unit vector [dim] that is fitted on the anchors of these numbers.
+    rows : float64 [n_anchors, dim]
+        Unit rows.
+    signs : float64 [n_anchors]
+    method : str
+    refits : bool
+        Whether the direction depends on the anchors at all.
+
+    Returns
+    -------
+    PolarizationAxis
+    """
     everyone = np.arange(len(rows))
     axis = direction(everyone)
     scores = rows @ axis
     held_out = np.full(len(rows), np.nan)
     alone = (signs > 0).sum() < 2 or (signs < 0).sum() < 2
-    if method is None:
+    if not refits:
         held_out = scores
     elif not alone:
         for left_out in everyone:
@@ -103,14 +131,14 @@ def combined_axis(
     supporting, opposing = mean_scores(scores[None], signs[None])
     return PolarizationAxis(
         axis=axis.astype(np.float32),
-        method="combined",
+        method=method,
         explained_variance_ratio=float(np.square(centred @ axis).sum() / np.square(centred).sum()),
         relative_gap=float("nan"),
         validity=float(rank_correlations(held_out[None], signs[None])[0]),
         neutral_centre=float(supporting[0] + opposing[0]) / 2,
         mean_anchor_score=0.0,
         normalize=True,
-        n_anchors=len(anchors),
+        n_anchors=len(rows),
     )
 
 
@@ -198,7 +226,8 @@ def _refit(anchors: Float32Array, signs: Float64Array, method: str, penalty: flo
     return wide
 
 
-def _direction(axis: PolarizationAxis, dim: int, place: int) -> Float64Array:
+def direction_of(axis: PolarizationAxis, dim: int, place: int) -> Float64Array:
+    """Give the unit vector of one topic's axis in float64; `place` is for the message."""
     where = f"axis {place}"
     if axis.is_batch:
         raise InputError("others", "axes of one topic", f"{axis.n_topics} topics", where)
@@ -208,7 +237,8 @@ def _direction(axis: PolarizationAxis, dim: int, place: int) -> Float64Array:
     return wide
 
 
-def _weights(weights: Sequence[float] | None, count: int) -> Float64Array:
+def shares_of(weights: Sequence[float] | None, count: int) -> Float64Array:
+    """Check one weight for each of so many axes; equal ones if absent."""
     if count == 0:
         raise InputError("others", "at least one axis, or a method", "none")
     if weights is None:
