@@ -23,6 +23,7 @@ from epibias.polarization.validity_report import validity_report
 LEAST = 2  # passages a side
 WORKS_ABOVE = (0.65, 0.75, 0.85)
 INDEPENDENT = ("ridge", "poles", "pooled")  # none is made from what another one is made from
+LEAST_QUESTIONS = 8
 LEAST_PASSAGES = 3  # of which an agreement can be told
 TELLS = ("validity", "agreement", "coverage", "both")
 
@@ -84,32 +85,42 @@ def _sum(first: PolarizationAxis, second: PolarizationAxis) -> PolarizationAxis:
 
 
 def validity_rows(axes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Precision and recall of "the score works here", by a threshold chosen on other questions."""
+    """Precision and recall of "the score works here", by a threshold chosen on other questions.
+
+    Of all families together, and of each alone: what tells families apart need not tell questions.
+    """
     made = []
-    keys = sorted({(row["encoder"], row["axis"]) for row in axes})
-    for encoder, axis in keys:
-        for tells in TELLS:
-            rows = [
-                row
-                for row in axes
-                if (row["encoder"], row["axis"]) == (encoder, axis)
-                and row["auc_benign"] is not None
-                and row[tells] is not None
-            ]
-            if len(rows) < 8:  # too few to cross-validate
-                continue
-            for works_above in WORKS_ABOVE:
-                report = validity_report(
-                    [row[tells] for row in rows],
-                    [row["auc_benign"] for row in rows],
-                    works_above=works_above,
-                    aim="balanced",
-                )
-                made.append(
-                    {"encoder": encoder, "axis": axis, "tells": tells}
-                    | {name: _plain(value) for name, value in vars(report).items()}
-                )
+    families = dict.fromkeys(row["family"] for row in axes)
+    for encoder, axis in sorted({(row["encoder"], row["axis"]) for row in axes}):
+        own = [row for row in axes if (row["encoder"], row["axis"]) == (encoder, axis)]
+        for family in ("all", *families):
+            for tells in TELLS:
+                rows = [
+                    row
+                    for row in own
+                    if family in ("all", row["family"])
+                    and row["auc_benign"] is not None
+                    and row[tells] is not None
+                ]
+                key = {"encoder": encoder, "axis": axis, "family": family, "tells": tells}
+                made += [key | worth for worth in _worth(rows, tells)]
     return made
+
+
+def _worth(rows: Sequence[dict[str, Any]], tells: str) -> list[dict[str, Any]]:
+    """Report each number that may count as working, where there are enough to cross-validate."""
+    if len(rows) < LEAST_QUESTIONS:
+        return []
+    reports = [
+        validity_report(
+            [row[tells] for row in rows],
+            [row["auc_benign"] for row in rows],
+            works_above=works_above,
+            aim="balanced",
+        )
+        for works_above in WORKS_ABOVE
+    ]
+    return [{name: _plain(value) for name, value in vars(report).items()} for report in reports]
 
 
 def _plain(value: float) -> float | None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from defense_protocol import GOAL_LEVELS, LAMBDAS, POOL
+from epibias.polarization.validity_report import WORKS_ABOVE as WORKS
 
 Report = Mapping[str, Any]
 WIDTH, HEIGHT, LEFT, TOP, PLOT = 820, 430, 62, 44, 500
@@ -199,15 +200,15 @@ def _axis_table(report: Report) -> str:
 
 
 def _validity_table(report: Report) -> str:
-    head = ["encoder", "axis", "told by", "works above", "base rate", "discrimination", "threshold",
-            "precision", "recall", "n"]  # fmt: skip
-    names = ("encoder", "axis", "tells", "works_above", "base_rate", "discrimination", "threshold",
-             "precision", "recall", "n_topics")  # fmt: skip
+    shown = {"encoder": "encoder", "axis": "axis", "family": "questions", "tells": "told by",
+             "works_above": "works above", "base_rate": "base rate",
+             "discrimination": "discrimination", "threshold": "threshold",
+             "precision": "precision", "recall": "recall", "n_topics": "n"}  # fmt: skip
     lines = [
-        ["" if row.get(name) is None else str(row[name]) for name in names]
+        ["" if row.get(name) is None else str(row[name]) for name in shown]
         for row in report["validity"]
     ]
-    return _markdown(head, lines)
+    return _markdown(list(shown.values()), lines)
 
 
 def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -361,8 +362,10 @@ def page(report: Report) -> str:
                 image = f"defense_adaptive_{family}_{encoder}.svg"
                 parts.append(f"![The attacker who knows the defence](images/{image})\n")
     parts += ["**Axes**: mean AUC (questions)\n", _axis_table(report)]
-    guided = {"validity": [row for row in report["validity"] if row["axis"] == "guided"]}
-    parts += ["**What tells that the guided axis works**\n", _validity_table(guided)]
+    used = [row for row in report["validity"] if row["axis"] == "guided"]
+    shown = [row for row in used if row["works_above"] == WORKS]
+    told = f"**What tells that the guided axis works** (an AUC of {WORKS} or more)\n"
+    parts += [told, _validity_table({"validity": shown})]
     if "cost" in report:
         rows = report["cost"]["rows"]
         lines = [[str(value) for value in row.values()] for row in rows]
