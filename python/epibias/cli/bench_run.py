@@ -55,7 +55,7 @@ def run(
     and nothing is sent but prompts to the generators that the file names.
     """
     from epibias.cli.attack_options import confirm_ownership
-    from epibias.experiment.bench import run_bench
+    from epibias.experiment.bench import UNANSWERED, run_bench
     from epibias.experiment.bench_inputs import writing_attacks
     from epibias.experiment.config import read_config
     from epibias.experiment.dry_run import dry_run as plan_only
@@ -93,7 +93,7 @@ def run(
         "all_failed": result.all_failed,
     }
     _tell(document, as_json)
-    raise typer.Exit(1 if result.all_failed else 0)
+    raise typer.Exit(1 if result.all_failed or result.state == UNANSWERED else 0)
 
 
 @guarded

@@ -10,7 +10,7 @@ begins. No row depends on the group or on the number of threads.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -21,32 +21,25 @@ from epibias import _validate
 from epibias.attacks.facts import FactTable
 from epibias.corpus import Passage
 from epibias.encoder import Encoder
-from epibias.experiment import axes as experiment_axes
 from epibias.experiment import bench_inputs, manifest
-from epibias.experiment.answers import ANSWERS, Asked, answer_question
+from epibias.experiment.answers import ANSWERS, Asked
 from epibias.experiment.bench_inputs import LoadedSet, Loaders
+from epibias.experiment.bench_work import Work
 from epibias.experiment.config_types import Config, DataSetChoice, EncoderChoice
 from epibias.experiment.defense_kinds import KINDS, CleanQuestions, Services, make_defense
-from epibias.experiment.inputs import ExperimentInputs, encode_corpus, encode_questions
+from epibias.experiment.inputs import encode_corpus, encode_questions
 from epibias.experiment.listener import Listener, Silent
-from epibias.experiment.measure import measure_question
-from epibias.experiment.passage_rows import (
-    PASSAGES,
-    VALIDITY,
-    judge_passages,
-    judged_questions,
-    passage_rows,
-    passages_of_a_question,
-)
+from epibias.experiment.passage_rows import PASSAGES, VALIDITY
 from epibias.experiment.plan import Plan
-from epibias.experiment.raw import Row, Table
 from epibias.experiment.run_folder import RunFolder
 from epibias.experiment.stage_costs import costs_of_arms
+from epibias.experiment.watch import Watch, WatchedGenerator, WatchedNLI
 from epibias.generators.base import Generator
 from epibias.nli.fact_reference import FactReference
 
 QUESTIONS_OF_A_GROUP = 32
 TABLES = (PASSAGES, ANSWERS, VALIDITY)  # beside the main one
+UNANSWERED = "unanswered"  # state of a run with prompts that found no server
 
 
 @dataclass(frozen=True)
@@ -75,6 +68,7 @@ class Experiment:
     sets: dict[str, LoadedSet] = field(default_factory=dict)
     encoders: dict[str, Encoder] = field(default_factory=dict)
     references: dict[tuple[str, str], FactReference] = field(default_factory=dict)
+    watch: Watch = field(default_factory=Watch)
 
     def arms(self) -> list[Arm]:
         """Every data set × encoder × k, in table order."""
@@ -101,7 +95,11 @@ class Experiment:
     def generators(self) -> dict[str, Generator]:
         """Generators by name."""
         return {
-            one.name: self.loaders.generator(self.config, one, self.out, offline=self.offline)
+            one.name: WatchedGenerator(
+                self.loaders.generator(self.config, one, self.out, offline=self.offline),
+                self.watch,
+                counts=one.url is not None and not self.offline,
+            )
             for one in self.config.generators
         }
 
@@ -109,7 +107,9 @@ class Experiment:
     def nli(self) -> Any:  # noqa: ANN401  an NLI, or None
         """Model of natural language inference, if the configuration has one."""
         choice = self.config.nli
-        return None if choice is None else self.loaders.nli(self.config, choice, self.out)
+        if choice is None:
+            return None
+        return WatchedNLI(self.loaders.nli(self.config, choice, self.out), self.watch)
 
     @cached_property
     def asked(self) -> list[Asked]:
@@ -180,7 +180,10 @@ def _identity(encoder: Encoder) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """A finished run: its folder, what was found there, and the notes of the report."""
+    """A run: its folder, what was found there, and the notes of the report.
+
+    `state` is "new", "resumed", "complete" (it was before) or `UNANSWERED`: not finished.
+    """
 
     folder: Path
     state: str
@@ -251,11 +254,21 @@ def run_bench(
             folder.join_lines(keys, "answers.jsonl")
             folder.write_json("costs.json", costs_of_arms(experiment, listener))
         found = report_bench(folder)
+        notes = found.notes
         if state != "complete":
-            folder.complete(n_rows)
+            left = {} if offline else folder.unanswered(keys)
+            if left:
+                state, notes = UNANSWERED, [_unanswered_note(left), *notes]
+            else:
+                folder.complete(n_rows)
     seconds = time.perf_counter() - started
-    return BenchResult(
-        out, state, found.n_rows, found.notes, seconds, found.figures, found.all_failed
+    return BenchResult(out, state, found.n_rows, notes, seconds, found.figures, found.all_failed)
+
+
+def _unanswered_note(left: Mapping[str, int]) -> str:
+    return (
+        f"Not finished: {sum(left.values())} prompts of {len(left)} questions found no server. The "
+        "same command measures those questions again; with --offline the run is taken as it is."
     )
 
 
@@ -266,7 +279,10 @@ def _measure(experiment: Experiment, folder: RunFolder, jobs: int, listener: Lis
         arm: [arm.part(row) for row in range(len(experiment.loaded(arm.dataset).chosen))]
         for arm in arms
     }
-    done = set(folder.topics_done([k for arm in arms for k in keys[arm]], TABLES))
+    every = [key for arm in arms for key in keys[arm]]
+    done = set(folder.topics_done(every, TABLES))
+    if not experiment.offline:
+        done -= set(folder.unanswered(every))
     total = sum(map(len, keys.values()))
     if done:
         listener.say(f"Resuming: {len(done)} of {total} questions were measured before.")
@@ -274,7 +290,7 @@ def _measure(experiment: Experiment, folder: RunFolder, jobs: int, listener: Lis
         missing = [row for row, key in enumerate(keys[arm]) if key not in done]
         if missing:
             _measure_arm(experiment, folder, arm, missing, jobs, listener)
-    return [key for arm in arms for key in keys[arm]]
+    return every
 
 
 def _measure_arm(
@@ -305,7 +321,7 @@ def _measure_arm(
         part = [loaded.chosen[row] for row in group]
         injected = loaded.injected(experiment.config, part)
         inputs = encode_questions(clean, part, loaded.questions.relevant, injected, encoder, scorer)
-        work = _Work(experiment, arm, plan, inputs, scorer or encoder, facts)
+        work = Work(experiment, arm, plan, inputs, scorer or encoder, facts)
         with ThreadPoolExecutor(jobs) as pool:
             futures = [
                 pool.submit(work.question, folder, place, row) for place, row in enumerate(group)
@@ -318,6 +334,7 @@ def _measure_arm(
                     if future.done():
                         future.result()
             except BaseException:
+                experiment.watch.stop.set()  # questions that ask models take minutes
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
             for future in futures:
@@ -340,57 +357,3 @@ def _fact_check(
 def _groups(rows: Sequence[int]) -> Iterator[Sequence[int]]:
     for start in range(0, len(rows), QUESTIONS_OF_A_GROUP):
         yield rows[start : start + QUESTIONS_OF_A_GROUP]
-
-
-class _Work:
-    """What is done for every question of a group; only `question` is called by threads."""
-
-    def __init__(
-        self,
-        experiment: Experiment,
-        arm: Arm,
-        plan: Plan,
-        inputs: ExperimentInputs,
-        scorer: Encoder,
-        facts: Callable[[Sequence[Passage]], FactTable] | None,
-    ) -> None:
-        self.experiment, self.arm, self.plan = experiment, arm, plan
-        self.inputs, self.scorer, self.facts = inputs, scorer, facts
-        n_questions = len(experiment.loaded(arm.dataset).chosen)
-        self.axes = experiment_axes.fit_axes(inputs, plan)
-        self.validity = experiment_axes.validity_rows(inputs, self.axes)
-        config = experiment.config
-        self.judge = None
-        self.judged: frozenset[int] = frozenset()
-        if config.judge is not None:
-            self.judge = experiment.generators[config.judge.generator]
-            self.judged = judged_questions(config.judge, n_questions, config.seed)
-
-    def question(self, folder: RunFolder, place: int, row: int) -> None:
-        """Measure one question, ask for its answers, keep both."""
-        config = self.experiment.config
-        rows = measure_question(self.inputs, self.axes, self.plan, place)
-        verdicts: dict[str, int | None] = {}
-        if config.judge is not None and self.judge is not None and row in self.judged:
-            n_passages = passages_of_a_question(config.judge, len(self.judged))
-            verdicts = judge_passages(self.inputs, place, self.judge, n_passages, config.seed)
-        passages = passage_rows(
-            self.inputs, self.axes, self.plan, place, rows, verdicts, self.facts
-        )
-        asked = self.experiment.asked
-        records: list[dict[str, Any]] = []
-        answers: list[dict[str, Any]] = []
-        if asked:
-            records, answers = answer_question(
-                self.inputs, self.axes, self.plan, place, rows, asked, config.answers, self.scorer
-            )
-        cell = {"dataset": self.inputs.clean.name, "encoder": self.inputs.clean.encoder,
-                "k": self.plan.k, "query_id": self.inputs.questions[place].id}  # fmt: skip
-        n_axes = len(self.plan.axis_methods)
-        validity = self.validity[place * n_axes : (place + 1) * n_axes]
-        others: dict[Table, list[Row]] = {
-            PASSAGES: passages,
-            ANSWERS: answers,
-            VALIDITY: [{**cell, **one} for one in validity],
-        }
-        folder.write_part(self.arm.part(row), rows, others, records)

@@ -30,7 +30,7 @@ from epibias.errors import InputError
 from epibias.experiment import raw
 from epibias.experiment.manifest import FORMAT, now, settings_hash
 
-PARTS = ("parts/*.parquet", "parts/*.jsonl", "parts/*.damaged")
+PARTS = ("parts/*.parquet", "parts/*.jsonl", "parts/*.damaged", "parts/*.unanswered")
 # Everything a run writes; `overwrite` removes these and nothing else. The marker goes first, the
 # manifest last: a folder that was half cleared is still known as an unfinished run.
 OWN_FILES = (
@@ -210,6 +210,23 @@ class RunFolder:
                 raw.write(temporary, content, self._hash, table)
         with _files.replacing(self._part(topic)) as temporary:
             raw.write(temporary, rows, self._hash)
+
+    def mark_unanswered(self, topic: str, n_prompts: int) -> None:
+        """Keep that so many prompts of a topic found no server; 0 takes the mark away."""
+        mark = self.parts / f"{topic}.unanswered"
+        if n_prompts:
+            _files.write_text(mark, f"{n_prompts}\n")
+        else:
+            mark.unlink(missing_ok=True)
+
+    def unanswered(self, topics: Sequence[str]) -> dict[str, int]:
+        """Topics that are marked so, with the number of prompts."""
+        marks = {topic: self.parts / f"{topic}.unanswered" for topic in topics}
+        return {
+            topic: int(mark.read_text(encoding="utf-8"))
+            for topic, mark in marks.items()
+            if mark.is_file()
+        }
 
     def join(self, topics: Sequence[str]) -> list[raw.Row]:
         """Join the parts, in this order, into raw.parquet; returns the rows."""
