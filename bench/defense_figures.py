@@ -1,8 +1,8 @@
 """Tables and figures of the defence evaluation, from its results file alone.
 
 In: the report that `defense_frontier.py` writes. Out: Markdown tables, and SVG figures that need no
-script. `python bench/defense_figures.py RESULTS.json` prints the tables again; with a page as the
-second argument it puts them, and the figures, where the page has its marks.
+script. `python bench/defense_figures.py RESULTS.json` prints the tables again; `defense_page.py`
+puts them into docs/tilt_bound.md.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from epibias.polarization.validity_report import WORKS_ABOVE as WORKS
 
 Report = Mapping[str, Any]
 WIDTH, HEIGHT, LEFT, TOP, PLOT = 820, 430, 62, 44, 500
-COLOURS = ("#4d4d4d", "#8a6d00", "#0072b2", "#3b8fc4", "#7a5195", "#a8467d", "#c9a227", "#c94f00",
-           "#00795a", "#2fa36b")  # fmt: skip
+COLOURS = ("#4d4d4d", "#8a6d00", "#0072b2", "#3b8fc4", "#7a5195", "#a8467d", "#c9a227", "#5d8aa8",
+           "#b06a9b", "#6b6b00", "#c94f00", "#00795a", "#2fa36b")  # fmt: skip
 MAIN = ("none", "mmr", "biasdef pca", "biasdef", "biasdef gate .1", "biasdef auto", "biasdef bare",
-        "biasdef printed", "grada", "ragdefender", "trustrag", "tilt_bound", "tilt_bound memory",
+        "biasdef printed", "grada", "ragdefender", "trustrag", "brra", "smart", "biasdef nli",
+        "tilt_bound", "tilt_bound memory",
         "tilt_bound stale memory", "tilt_bound version", "tilt_bound version + memory")  # fmt: skip
-PARTS = ("tilt_bound", "tilt_bound memory", "memory, no echo", "memory, no bound",
+PARTS = ("tilt_bound", "one echo limit", "tilt_bound memory", "memory, no echo", "memory, no bound",
          "memory, repeats .98", "tilt_bound version", "version, no echo", "version, no bound",
          "version, no wave", "version, no source cap")  # fmt: skip
 CURVES: dict[str, tuple[str, ...]] = {
@@ -38,8 +39,11 @@ CURVES: dict[str, tuple[str, ...]] = {
     "GRADA": ("grada",),
     "RAGDefender": ("ragdefender",),
     "TrustRAG, clusters": ("trustrag",),
-    "TiltBound, removal .02 to .5": ("tilt_bound", *(f"tilt_bound removal={s}" for s in
-                                     (0.05, 0.1, 0.2, 0.3, 0.5))),
+    "BRRA": ("brra",),
+    "SMART, one pool a level": ("smart",),
+    "BiasDef, NLI scores": ("biasdef nli",),
+    "TiltBound, removal .02 to .5": ("tilt_bound removal=0.02", "tilt_bound",
+                                     *(f"tilt_bound removal={s}" for s in (0.1, 0.2, 0.3, 0.5))),
     "TiltBound, memory": ("tilt_bound memory", "tilt_bound stale memory"),
     "TiltBound, version": ("tilt_bound version",),
 }  # fmt: skip
@@ -67,7 +71,7 @@ def value(
     """Mean and interval of one row; None where there is none."""
     key = (family, encoder, part, method, attack, injected, pool, strength)
     row = _index(id(report), report).get(key)
-    return None if row is None else row[metric]
+    return None if row is None else row.get(metric)
 
 
 _INDEXED: dict[int, dict[tuple[Any, ...], Mapping[str, Any]]] = {}
@@ -336,10 +340,9 @@ def _ticks(
     return made
 
 
-BEGIN, END = "<!-- results: bench/defense_figures.py -->", "<!-- end of results -->"
 SHORT = ("none", "mmr", "biasdef pca", "biasdef", "biasdef gate .1", "grada", "ragdefender",
-         "trustrag", "tilt_bound", "tilt_bound memory", "tilt_bound stale memory",
-         "tilt_bound version")  # fmt: skip
+         "trustrag", "brra", "smart", "biasdef nli", "tilt_bound", "tilt_bound memory",
+         "tilt_bound stale memory", "tilt_bound version")  # fmt: skip
 
 
 def page(report: Report) -> str:
@@ -377,19 +380,5 @@ def _has(report: Report, where: Mapping[str, str], attack: str) -> bool:
     return bool(select(report, attack=attack, **where))
 
 
-def write_page(report: Report, path: Path) -> None:
-    """Put the results between the marks of a page."""
-    text = path.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    path.write_text(f"{before}{BEGIN}\n\n{page(report)}\n{END}{after}", encoding="utf-8")
-
-
 if __name__ == "__main__":
-    loaded = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    if len(sys.argv) > 2:
-        write_page(loaded, Path(sys.argv[2]))
-        for name, drawn in figures(loaded).items():
-            (Path(sys.argv[2]).parent / "images" / name).write_text(drawn, encoding="utf-8")
-    else:
-        print(tables(loaded))
+    print(tables(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))))

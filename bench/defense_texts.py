@@ -61,6 +61,8 @@ class Case:
         for texts in self.adversarial.values():
             own += [poisoned(self.question, text) for text in texts]
             own += [stripped(self.question, text) for text in texts]
+            if self.family == "debates":  # others' were not encoded
+                own += [scattered(self.question, text) for text in texts]
         return own
 
     def passages_of_all_parts(self) -> list[str]:
@@ -130,6 +132,17 @@ def stripped(question: str, text: str) -> str:
     shares = [triples_shared(question, sentence) for sentence in sentences]
     kept = [s for s, share in zip(sentences, shares, strict=True) if share <= REPEATS]
     return " ".join(kept or [sentences[int(np.argmin(shares))]])
+
+
+def scattered(question: str, text: str) -> str:
+    """Put the question's words, in order and evenly, between those of the stripped passage.
+
+    The attacker who knows that one place is looked at: all of the question, and nowhere.
+    """
+    words, asked = stripped(question, text).split(), question.rstrip("?.").split()
+    ends = [round(place * len(words) / len(asked)) for place in range(len(asked) + 1)]
+    parts = [[word, *words[ends[i] : ends[i + 1]]] for i, word in enumerate(asked)]
+    return " ".join(word for part in parts for word in part)
 
 
 def triples_shared(question: str, text: str) -> float:

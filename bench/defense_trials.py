@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from defense_baselines import OfTrial
 from defense_protocol import K, Outcome, Trial, outcome
 from epibias.defenses import Defense
 from epibias.polarization import PolarizationAxis
 from epibias.pool import CandidatePool
 
+NOT_RUN = Outcome(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan)
 Axes = Mapping[str, PolarizationAxis]
 
 
@@ -85,7 +87,7 @@ def references(
 def run(
     trials: Sequence[Trial],
     axes: Axes,
-    defense_of: Callable[[str], Defense],
+    defense_of: Callable[[str], Defense | OfTrial],
     reference: Mapping[str, Reference],
     *,
     provenance: bool = False,
@@ -94,14 +96,16 @@ def run(
 ) -> list[Outcome]:
     """Outcome of every trial; `defense_of` gives the defence that a question's fold is judged by.
 
-    `axes` judge; the defence sees them too, or those of `seen`.
+    `axes` judge; the defence sees them too, or those of `seen`. A trial that a defence is not run
+    on has an outcome of nothing but nan.
     """
-    results: list[Outcome | None] = [None] * len(trials)
-    by_defense: dict[int, tuple[Defense, list[int]]] = {}
+    by_defense: dict[int, tuple[Defense | OfTrial, list[int]]] = {}
     for place, trial in enumerate(trials):
         defense = defense_of(trial.case.name)
         by_defense.setdefault(id(defense), (defense, []))[1].append(place)
-    for defense, places in by_defense.values():
+    results = [NOT_RUN] * len(trials)
+
+    def select(defense: Defense, places: Sequence[int]) -> None:
         some = [trials[place] for place in places]
         pool = pool_of(some, seen or axes, provenance=provenance, texts=texts)
         chosen = defense.select(pool)
@@ -111,13 +115,23 @@ def run(
             scores = axes[trial.case.name].score(trial.rows).astype(np.float64)
             one = reference[trial.case.name]
             results[place] = outcome(trial, positions, scores, (one.score, one.stance, one.spread))
-    return [result for result in results if result is not None]
+
+    for defense, places in by_defense.values():
+        if not isinstance(defense, OfTrial):
+            select(defense, places)
+            continue
+        for place in places:
+            own = defense.make(trials[place])
+            if own is not None:
+                select(own, [place])
+    return results
 
 
 def columns(outcomes: Sequence[Outcome]) -> dict[str, np.ndarray]:
-    """Metrics as arrays; both tilts as magnitudes."""
+    """Metrics as arrays; both tilts as magnitudes, and whether anything clean was lost."""
     rows: list[dict[str, Any]] = [asdict(one) for one in outcomes]
     found = {name: np.array([row[name] for row in rows], float) for name in rows[0]}
     for name in ("tilt", "stance_tilt"):
         found[name] = np.abs(found[name])
+    found["touched"] = np.where(np.isnan(found["kept"]), np.nan, found["kept"] < 1)
     return found

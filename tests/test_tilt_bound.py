@@ -105,6 +105,21 @@ def test_a_known_question_has_its_own_echo_threshold():
     assert defense.select(attacked).diagnostics["n_echo"].tolist() == [1]
 
 
+def test_two_echoing_candidates_are_held_to_a_lower_limit_than_one():
+    texts = ["Shops close on Sunday.", "banks", "parks", "pools", "Should shops close?"]
+    x = [0.9, 0.8, 0.7, 0.6, 0.5]
+    shares = echo_shares(QUESTION, texts)
+    assert min(shares[0], shares[4]) > 0.4 > shares[1:4].max()
+    defense = TiltBound(3, echo=0.95, echo_of_two=0.4)
+    one = texts_pool(x, [0.0] * 5, texts)  # the other is not among the first three
+    assert defense.select(one)[0].tolist() == [0, 1, 2]
+    two = texts_pool(x, [0.0] * 5, [texts[i] for i in (0, 4, 1, 2, 3)])
+    assert defense.select(two)[0].tolist() == [2, 3, 4]
+    assert defense.select(two).diagnostics["n_echo"].tolist() == [2]
+    memory = CleanMemory.of(two, 3)  # a question that is remembered has its own limit
+    assert replace(defense, memory=memory).select(one)[0].tolist() == [0, 1, 2]
+
+
 def test_newcomers_wave_leader_and_source():
     times = ["2026-03-01", "2026-01-01", None, "2026-03-02", "2026-01-02"]
     new = newcomers(times, "2026-02-01")
@@ -226,6 +241,8 @@ def test_it_is_a_defence_that_a_manifest_can_make_again():
         {"bound": -0.1},
         {"version_bound": float("nan")},
         {"echo": 1.5},
+        {"echo": 0.5, "echo_of_two": 1.5},
+        {"echo_of_two": 0.5},
         {"repeat": -0.1},
         {"most_newcomers": -1},
         {"per_source": 0},

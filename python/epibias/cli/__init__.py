@@ -1,4 +1,4 @@
-"""The command line: `epibias demo | score | filter | index | doctor`.
+"""The command line: `epibias demo | score | filter | calibrate | index | doctor`.
 
 Owns options, messages and exit codes: 0 done, 1 a check failed, 2 wrong use or wrong input,
 130 interrupted. What a command computes lives in the layers below. `typer` and `rich` are the

@@ -6,6 +6,7 @@ import typer
 
 from epibias.cli.attack import attack
 from epibias.cli.bench import bench
+from epibias.cli.calibrate import calibrate
 from epibias.cli.data import data
 from epibias.cli.demo import demo
 from epibias.cli.doctor import doctor
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.command("demo")(demo)
 app.command("score")(score)
 app.command("filter")(filter_candidates)
+app.command("calibrate")(calibrate)
 app.command("latency")(latency)
 app.command("stress")(stress)
 app.command("doctor")(doctor)

@@ -1,4 +1,4 @@
-"""`epibias filter`: BiasDef between any vector store and a generator, JSONL in and out."""
+"""`epibias filter`: a defence between any vector store and a generator, JSONL in and out."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from epibias import _validate
-from epibias._plain import described, finite_or_none, shortest
+from epibias._plain import finite_or_none, shortest
 from epibias.cli import options
 from epibias.cli.console import check_output, guarded, json_text, write_output
 from epibias.cli.streams import say
 from epibias.errors import InputError
 
 if TYPE_CHECKING:
-    from epibias._validate import Int64Array
-    from epibias.cli.axis_source import LazyEncoder
-    from epibias.cli.jsonl import Line
-    from epibias.defenses import BiasDef
-    from epibias.polarization import PolarizationAxis
+    from collections.abc import Callable
+
+    from epibias.defenses import BiasDef, TiltBound
+    from epibias.defenses.tilt_bound_file import SavedTiltBound
     from epibias.pool import CandidatePool
     from epibias.selection import Selection
 
@@ -44,8 +43,15 @@ def filter_candidates(
     center: bool | None = options.CENTER,
     encoder: str = options.ENCODER,
     cache: bool = options.CACHE,
-    preset: str = typer.Option("default", help="BiasDef: default, bare, or printed (Algorithm 1)."),
-    k: int = typer.Option(5, help="Passages to select."),
+    defense: str = typer.Option("biasdef", help="biasdef, or tilt_bound (with --memory)."),
+    memory: str | None = typer.Option(None, help="tilt_bound: what `epibias calibrate` wrote."),
+    trusted_until: str | None = typer.Option(
+        None, help="tilt_bound: candidates of a later time, or none, are newcomers."
+    ),
+    preset: str | None = typer.Option(
+        None, help="BiasDef: default, bare, or printed (Algorithm 1)."
+    ),
+    k: int | None = typer.Option(None, help="Passages to select: 5, or the memory's."),
     criterion: str | None = typer.Option(None, help="kl or mi."),
     gate: float | None = typer.Option(None, help="Act only when the p-value is at most this."),
     side: str | None = typer.Option(None, help="Which side is dropped: right, or auto."),
@@ -64,13 +70,11 @@ def filter_candidates(
     floor: float | None = typer.Option(None, help="printed: added to both densities."),
     as_json: bool = typer.Option(False, "--json", help="One JSON document instead of JSONL."),
 ) -> None:
-    """Select k candidates of each query with BiasDef; say which were dropped and where it split."""
-    from epibias.cli import axis_source, jsonl
+    """Select k candidates of each query; say which were dropped, and why."""
+    from epibias.cli import axis_source, candidates, jsonl
 
     check_output(output)
-    defense = _defense(
-        preset,
-        k,
+    settings = dict(
         criterion=criterion,
         gate=gate,
         side=side,
@@ -88,18 +92,30 @@ def filter_candidates(
         n_thresholds=n_thresholds,
         floor=floor,
     )
+    saved = _saved(defense, memory, trusted_until, k, preset, settings)
+    if saved is None:
+        chosen: BiasDef | TiltBound = _biasdef(preset or "default", 5 if k is None else k, settings)
+    else:
+        chosen = saved.defense
     lines = jsonl.read_lines(queries, "queries")
     query_ids = jsonl.query_ids(lines)
     lazy = axis_source.LazyEncoder(encoder, cache=cache)
     fitted, names = axis_source.axis_of_options(
         anchors, axis, lazy, method=method, penalty=penalty, center=center
     )
-    pool, ids = _pool(lines, query_ids, lazy, fitted, names, k)
-    selection = defense.select(pool)
-    records = [_record(query_ids[row], row, pool, selection, ids[row]) for row in range(len(lines))]
+    if saved is not None:
+        saved.check_axes(fitted, names)
+    pool, ids = candidates.pool_of_lines(
+        lines, query_ids, lazy, fitted, names, chosen.k, texts=saved is not None
+    )
+    selection = chosen.select(pool)
+    told = _why if saved is None else _why_tilt_bound
+    records = [
+        _record(query_ids[row], row, pool, selection, ids[row], told) for row in range(len(lines))
+    ]
     axes = axis_source.describe(fitted, names)
     if as_json:
-        document = {"defense": defense.parameters(), "axes": axes, "queries": records}
+        document = {"defense": chosen.parameters(), "axes": axes, "queries": records}
         write_output(output, json_text(document))
     else:
         write_output(output, jsonl.jsonl_text(records))
@@ -107,7 +123,40 @@ def filter_candidates(
             say(axis_source.summary(one))
 
 
-def _defense(preset: str, k: int, **settings: Any) -> BiasDef:  # noqa: ANN401
+def _saved(
+    defense: str,
+    memory: str | None,
+    trusted_until: str | None,
+    k: int | None,
+    preset: str | None,
+    settings: dict[str, Any],
+) -> SavedTiltBound | None:
+    """Read TiltBound's memory, where it was asked for; options that nothing reads are refused."""
+    from dataclasses import replace
+
+    from epibias.defenses.tilt_bound_file import read_tilt_bound
+
+    if defense not in ("biasdef", "tilt_bound"):
+        raise InputError("--defense", "'biasdef' or 'tilt_bound'", repr(defense))
+    if defense == "biasdef":
+        for option, value in (("--memory", memory), ("--trusted-until", trusted_until)):
+            if value is not None:
+                raise InputError(option, "no such option without --defense tilt_bound", repr(value))
+        return None
+    for name, value in {"preset": preset, **settings}.items():
+        if value is not None:
+            raise InputError(_option(name), "no such option with --defense tilt_bound", repr(value))
+    if memory is None:
+        raise InputError("--memory", "a file that `epibias calibrate` wrote", "none")
+    saved = read_tilt_bound(memory)
+    if k is not None and k != saved.defense.k:
+        raise InputError("--k", f"{saved.defense.k}, as the memory was made for", repr(k))
+    if trusted_until is None:
+        return saved
+    return replace(saved, defense=replace(saved.defense, trusted_until=trusted_until))
+
+
+def _biasdef(preset: str, k: int, settings: dict[str, Any]) -> BiasDef:
     """Build the preset with the options that were given; one it does not read is refused."""
     from dataclasses import asdict, replace
 
@@ -142,76 +191,13 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _pool(
-    lines: list[Line],
-    query_ids: list[str],
-    lazy: LazyEncoder,
-    fitted: PolarizationAxis,
-    names: list[str | None],
-    k: int,
-) -> tuple[CandidatePool, list[list[str]]]:
-    """Join the lines to a pool; also the candidates' ids of each query, in input order."""
-    import numpy as np
-
-    from epibias.cli import jsonl
-    from epibias.corpus import query_keys
-    from epibias.pool import CandidatePool
-
-    per_query: list[list[Line]] = []
-    ids: list[list[str]] = []
-    for line in lines:
-        values = jsonl.field(line, "candidates", list, "a list of candidates")
-        members = []
-        for place, value in enumerate(values):
-            where = f"{line.where}, candidate {place}"
-            if not isinstance(value, dict):
-                raise InputError("candidates", "objects", type(value).__name__, where)
-            members.append(jsonl.Line(value, where))
-        if not members:
-            raise InputError("candidates", "at least one", "none", line.where)
-        per_query.append(members)
-        ids.append(jsonl.passage_ids(members))
-    query_rows = lazy.queries(lines)
-    flat = lazy.passages([one for members in per_query for one in members], "candidates")
-    ends = np.cumsum([len(members) for members in per_query])[:-1]
-    rows = [np.ascontiguousarray(part) for part in np.split(flat, ends)]
-    pool = CandidatePool.from_vectors(
-        query_rows,
-        rows,
-        fitted,
-        k=k,
-        axis_of_query=_axis_of_query(lines, names),
-        query_ids=query_keys(query_ids),
-    )
-    return pool, ids
-
-
-def _axis_of_query(lines: list[Line], names: list[str | None]) -> Int64Array | None:
-    """Give the number of the axis of each query; None where there is one axis for all."""
-    import numpy as np
-
-    from epibias.cli import jsonl
-
-    known = [name for name in names if name is not None]
-    expected = "no topic, for the axis has none"
-    if known:
-        more = ", …" if len(known) > 5 else ""
-        expected = f"a topic of the anchors ({', '.join(map(repr, known[:5]))}{more})"
-    numbers = []
-    for line in lines:
-        if len(names) == 1 and "topic" not in line.fields:
-            numbers.append(0)
-            continue
-        topic = jsonl.text(line, "topic") if "topic" in line.fields else None
-        if topic not in known:
-            found = "none" if topic is None else described(topic)
-            raise InputError("topic", expected, found, line.where)
-        numbers.append(names.index(topic))
-    return None if len(names) == 1 else np.asarray(numbers, dtype=np.int64)
-
-
 def _record(
-    query_id: str, row: int, pool: CandidatePool, selection: Selection, ids: list[str]
+    query_id: str,
+    row: int,
+    pool: CandidatePool,
+    selection: Selection,
+    ids: list[str],
+    told: Callable[[dict[str, Any]], dict[str, Any]],
 ) -> dict[str, Any]:
     start, end = pool.offsets[row], pool.offsets[row + 1]
     of_index = {
@@ -222,18 +208,33 @@ def _record(
         }
         for place, index in zip(range(start, end), pool.indices[start:end], strict=True)
     }
-    diagnostics = {name: values[row] for name, values in selection.diagnostics.items()}
     n_selected = int(selection.n_selected[row])
     return {
         "query_id": query_id,
         "selected": [of_index[int(index)] for index in selection[row]],
         "dropped": [of_index[int(index)] for index in selection.dropped[row]],
+        **told({name: values[row] for name, values in selection.diagnostics.items()}),
+        "n_selected": n_selected,
+        "short": n_selected < pool.k,
+    }
+
+
+def _why(diagnostics: dict[str, Any]) -> dict[str, Any]:
+    return {
         "threshold": shortest(diagnostics["threshold"]),
         "sweep_threshold": shortest(diagnostics["sweep_threshold"]),
         "side": str(diagnostics["side"]),
         "n_kept": int(diagnostics["n_kept"]),
         "divergence": float(diagnostics["divergence"]),
         "p_value": finite_or_none(diagnostics["p_value"]),
-        "n_selected": n_selected,
-        "short": n_selected < pool.k,
+    }
+
+
+def _why_tilt_bound(diagnostics: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "known": str(diagnostics["known"]),
+        "unchanged": bool(diagnostics["unchanged"]),
+        "tilt_before": finite_or_none(diagnostics["tilt_before"]),
+        "tilt_after": finite_or_none(diagnostics["tilt_after"]),
+        **{name: int(diagnostics[name]) for name in ("n_echo", "n_repeat", "n_refused")},
     }

@@ -76,6 +76,38 @@ def shares(pool: CandidatePool, queries: Int64Array) -> Float64Array:
     return echo_shares(asked, texts, pool.offsets, queries)
 
 
+def two_largest(pool: CandidatePool, held: Float64Array, k: int) -> Float64Array:
+    """Largest and second largest share among the first `k` candidates of each query.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+    held : float64 [n_candidates]
+    k : int
+
+    Returns
+    -------
+    float64 [2, n_queries]
+        −∞ where there are not as many.
+
+    Examples
+    --------
+    >>> from epibias.polarization import PolarizationAxis
+    >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
+    >>> rows = np.eye(2, dtype=np.float32)
+    >>> pool = CandidatePool.from_vectors(rows, [rows, rows[:1]], axis)
+    >>> two_largest(pool, np.array([0.2, 0.9, 0.5]), 2)
+    array([[ 0.9,  0.5],
+           [ 0.2, -inf]])
+    """
+    places = pool.offsets[:-1, None] + np.arange(max(k, 2))
+    inside = np.arange(max(k, 2)) < np.minimum(pool.sizes, k)[:, None]
+    first = np.full(places.shape, -np.inf)
+    first[inside] = held[places[inside]]
+    largest: Float64Array = np.sort(first, axis=1)[:, :-3:-1].T
+    return largest
+
+
 def of_newcomers(pool: CandidatePool, queries: Sequence[int], trusted_until: str) -> BoolArray:
     """Mark the candidates of these queries that are not known to be from `trusted_until` or before.
 

@@ -18,9 +18,15 @@ from epibias import _validate
 from epibias._validate import Float64Array, Int64Array
 from epibias.defenses.calibration import limit_of_questions
 from epibias.defenses.clean_memory import SAME, CleanMemory, CleanRecord, record_of
-from epibias.defenses.left_out import leave_out_repeats, marked, of_newcomers, refused, shares
+from epibias.defenses.left_out import (
+    leave_out_repeats,
+    marked,
+    of_newcomers,
+    refused,
+    shares,
+    two_largest,
+)
 from epibias.defenses.newcomers import BoolArray, newcomers
-from epibias.defenses.selecting import query_slices
 from epibias.errors import InputError
 from epibias.kernels_tilt import bounded_selection, leading_means
 from epibias.pool import CandidatePool
@@ -50,6 +56,9 @@ class TiltBound:
         selection is known has that selection's largest share in its place, and among trusted
         candidates nothing is left out for it. Needs texts; without them, or with None, nothing is
         left out for it.
+    echo_of_two : float, optional
+        The same where two of the first `k` candidates say more than this again: `echo` or less.
+        An attacker needs several passages; a clean question seldom has two.
     repeat : float, optional
         Candidates of at least this cosine with the question or with a better candidate are left
         out; among the best 3k. Off unless asked for: honest corpora repeat themselves.
@@ -89,6 +98,7 @@ class TiltBound:
     bound: float = 0.1
     version_bound: float = 0.5
     echo: float | None = None
+    echo_of_two: float | None = None
     repeat: float | None = None
     memory: CleanMemory | None = None
     trusted_until: str | None = None
@@ -102,9 +112,11 @@ class TiltBound:
             "version_bound": _validate.number("version_bound", self.version_bound, low=0),
             "most_newcomers": _validate.integer("most_newcomers", self.most_newcomers, low=0),
         }
-        for name in ("echo", "repeat"):
+        for name in ("echo", "echo_of_two", "repeat"):
             if getattr(self, name) is not None:
                 plain[name] = _validate.number(name, getattr(self, name), low=0, high=1)
+        if self.echo_of_two is not None and self.echo is None:
+            raise InputError("echo_of_two", "None without an echo", repr(self.echo_of_two))
         if self.per_source is not None:
             plain["per_source"] = _validate.integer("per_source", self.per_source, low=1)
         if self.trusted_until is not None:
@@ -123,7 +135,7 @@ class TiltBound:
         pool: CandidatePool,
         k: int = 5,
         *,
-        false_removal: float = 0.02,
+        false_removal: float = 0.05,
         remember: bool = True,
         **options: Any,  # noqa: ANN401  as the constructor takes them
     ) -> TiltBound:
@@ -136,9 +148,10 @@ class TiltBound:
         k : int
         false_removal : float
             Most clean questions, as a share, whose undefended top k may lose anything to the echo
-            test where nothing else is known of them: `echo` is what at most this share of further
-            questions exceeds, by the largest share of each question that its top k says again
-            (`epibias.defenses.calibration`; from 1/share − 1 questions on without assumptions).
+            test where nothing else is known of them. Half of it goes to `echo`, half to
+            `echo_of_two`: what at most that share of further questions exceeds, by the largest and
+            by the second largest share of each question that its top k says again
+            (`epibias.defenses.calibration`; from 2/share − 1 questions on without assumptions).
         remember : bool
             Whether to keep a `CleanMemory` of these questions.
         **options
@@ -147,7 +160,7 @@ class TiltBound:
         Returns
         -------
         TiltBound
-            Where no limit below 1 can be promised, `echo` is 1: nothing exceeds it.
+            Where no limit below 1 can be promised, it is 1: nothing exceeds it.
 
         Raises
         ------
@@ -162,16 +175,20 @@ class TiltBound:
         >>> asked = ["Ban cars?", "Ban buses?", "Ban trams?"]
         >>> pool = CandidatePool.from_vectors(rows[:3], [rows] * 3, axis, query_texts=asked,
         ...     passage_texts=[["Ban them.", "Cars?", "No.", "Never."]] * 3)
-        >>> TiltBound.calibrated(pool, k=4, false_removal=0.3).echo.__round__(2)
-        0.5
+        >>> defense = TiltBound.calibrated(pool, k=4, false_removal=0.6)
+        >>> round(defense.echo, 2), round(defense.echo_of_two, 2)
+        (0.5, 0.25)
         """
         k = _validate.integer("k", k, low=1)
         share = _validate.number("false_removal", false_removal, above=0, below=1)
         if pool.query_texts is None or pool.passage_texts is None:
             raise InputError("pool", "query texts and passage texts", "none")
         held = shares(pool, np.arange(pool.n_queries))
-        largest = np.array([held[part][:k].max(initial=0.0) for part in query_slices(pool)])
-        found: dict[str, Any] = {"echo": min(limit_of_questions(largest, share), 1.0)}
+        one, two = (
+            min(limit_of_questions(np.maximum(column, 0.0), share / 2), 1.0)
+            for column in two_largest(pool, held, k)
+        )
+        found: dict[str, Any] = {"echo": one, "echo_of_two": min(one, two)}
         if remember:
             found["memory"] = CleanMemory.of(pool, k)
         return cls(k, **{**found, **options})
@@ -308,7 +325,11 @@ class TiltBound:
                     from_version.append(query)
         if held is not None and self.echo is not None:
             own = records[:, 3]
-            most = np.repeat(np.where(np.isnan(own), self.echo, own), pool.sizes)
+            limits = np.full(pool.n_queries, self.echo)
+            if self.echo_of_two is not None:
+                _, second = two_largest(pool, held, self.k)
+                limits[second > self.echo_of_two] = self.echo_of_two
+            most = np.repeat(np.where(np.isnan(own), limits, own), pool.sizes)
             over = held > most if new is None else (held > most) & new
             allowed &= ~over
             counts[0] = marked(pool, over)

@@ -1,0 +1,183 @@
+"""`epibias calibrate`, and `filter --defense tilt_bound` with what it wrote."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import numpy as np
+import pytest
+
+from epibias.cli import main
+from epibias.defenses.clean_memory import question_key
+from epibias.defenses.tilt_bound_file import read_tilt_bound
+
+ASKED = [f"Should the town build tram line number {i}?" for i in range(6)]
+
+
+def write(path, lines):
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def queries(*, injected=0, time=None):
+    rng = np.random.default_rng(3)
+    lines = []
+    for number, question in enumerate(ASKED):
+        query = rng.standard_normal(6)
+        query[0] = 0
+        candidates = []
+        for place in range(8):
+            row = query + rng.standard_normal(6)
+            row[0] = 0.4 * (-1) ** place
+            candidates.append(
+                {"id": f"p{place}", "text": "A remark on fares.", "vector": row.tolist(),
+                 "time": "2026-01-01"}
+            )  # fmt: skip
+        for place in range(injected):
+            row = query + 0.05 * rng.standard_normal(6)
+            row[0] = 1.0
+            candidates.append(
+                {
+                    "id": f"x{place}",
+                    "text": "Remark 9 on fares.",
+                    "vector": row.tolist(),
+                    "time": time,
+                }
+            )
+        lines.append(
+            {"query_id": f"q{number}", "query": question, "query_vector": query.tolist(),
+             "candidates": candidates}
+        )  # fmt: skip
+    return lines
+
+
+@pytest.fixture
+def files(tmp_path):
+    side = np.eye(6)[0]
+    anchors = [
+        {"id": f"a{i}", "vector": (sign * side + 0.01 * np.eye(6)[i]).tolist(), "stance": sign}
+        for i, sign in enumerate((1, -1, 1, -1), 1)
+    ]
+    found = {
+        "anchors": write(tmp_path / "anchors.jsonl", anchors),
+        "clean": write(tmp_path / "clean.jsonl", queries()),
+        "attacked": write(tmp_path / "attacked.jsonl", queries(injected=4)),
+        "memory": str(tmp_path / "memory.json"),
+    }
+    common = ["--anchors", found["anchors"], "--method", "ridge"]
+    found["common"] = common
+    made = ["calibrate", found["clean"], *common, "-o", found["memory"], "--false-removal", "0.3"]
+    assert main([*made, "--k", "3"]) == 0
+    return found
+
+
+def selected(files, queries, capsys, *more):
+    asked = ["filter", files[queries], *files["common"], "--defense", "tilt_bound"]
+    capsys.readouterr()
+    assert main([*asked, "--memory", files["memory"], *more]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_memory_of_clean_pools_brings_attacked_selections_back(files, capsys):
+    clean = selected(files, "clean", capsys)
+    assert all(line["unchanged"] and line["known"] == "memory" for line in clean)
+    assert all(len(line["selected"]) == 3 and not line["short"] for line in clean)
+    attacked = selected(files, "attacked", capsys)
+    for line in attacked:
+        assert line["n_echo"] == 0
+        assert abs(line["tilt_after"]) < abs(line["tilt_before"])
+        ids = [one["id"] for one in line["selected"]]
+        assert sum(one.startswith("x") for one in ids) < 3
+    document = json.loads(selected_json(files, capsys))
+    assert document["defense"]["defense"] == "tilt_bound"
+
+
+def selected_json(files, capsys):
+    asked = ["filter", files["attacked"], *files["common"], "--defense", "tilt_bound", "--json"]
+    assert main([*asked, "--memory", files["memory"]]) == 0
+    return capsys.readouterr().out
+
+
+def test_newcomers_are_refused_where_lines_carry_times(files, tmp_path, capsys):
+    files["late"] = write(tmp_path / "late.jsonl", queries(injected=6, time="2026-03-01"))
+    found = selected(files, "late", capsys, "--trusted-until", "2026-02-01")
+    assert all(line["n_refused"] == 6 for line in found)  # more than five are a wave
+
+
+def test_the_file_is_private_and_holds_no_text(files):
+    from pathlib import Path
+
+    path = Path(files["memory"])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    text = path.read_text(encoding="utf-8")
+    assert not any(question in text for question in ASKED)
+    assert "remark" not in text
+    saved = read_tilt_bound(path)
+    assert set(saved.defense.memory.records) == set(map(question_key, ASKED))
+    assert saved.defense.k == 3
+
+
+def test_a_memory_can_be_left_out_of_the_file(files, capsys):
+    made = ["calibrate", files["clean"], *files["common"], "-o", files["memory"], "--no-remember"]
+    assert main(made) == 0
+    assert "no question remembered" in capsys.readouterr().err
+    assert read_tilt_bound(files["memory"]).defense.memory is None
+    assert {line["known"] for line in selected(files, "attacked", capsys)} == {"nothing"}
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--defense", "tilt_bound"], "--memory: expected a file"),
+        (["--defense", "other"], "--defense: expected 'biasdef' or 'tilt_bound'"),
+        (["--memory", "m.json"], "--memory: expected no such option without"),
+        (["--trusted-until", "2026-01-01"], "--trusted-until: expected no such option without"),
+        (["--defense", "tilt_bound", "--gate", "0.1"], "--gate: expected no such option with"),
+        (["--defense", "tilt_bound", "--memory", "MEMORY", "--k", "4"], "--k: expected 3"),
+        (["--defense", "tilt_bound", "--memory", "nowhere.json"], "memory: expected a file that"),
+        (["--defense", "tilt_bound", "--memory", "ANCHORS"], "memory: expected JSON"),
+    ],
+)
+def test_refused(files, capsys, more, told):
+    places = {"MEMORY": files["memory"], "ANCHORS": files["anchors"]}
+    more = [places.get(one, one) for one in more]
+    assert main(["filter", files["clean"], *files["common"], *more]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_another_axis_and_a_changed_file_are_refused(files, tmp_path, capsys):
+    other = [
+        {"id": f"a{i}", "vector": (sign * np.eye(6)[1] + 0.01 * np.eye(6)[i]).tolist(),
+         "stance": sign}
+        for i, sign in enumerate((1, -1, 1, -1), 2)
+    ]  # fmt: skip
+    anchors = write(tmp_path / "other.jsonl", other)
+    asked = ["filter", files["clean"], "--defense", "tilt_bound", "--memory", files["memory"]]
+    assert main([*asked, "--anchors", anchors, "--method", "ridge"]) == 2
+    assert "the axis that the memory was measured on" in capsys.readouterr().err
+    with open(files["memory"], encoding="utf-8") as file:
+        document = json.load(file)
+    for change, told in (
+        ({"format": "other"}, "a file of format"),
+        ({"parameters": {"defense": "none"}}, "TiltBound's"),
+        ({"parameters": {"defense": "tilt_bound", "memory": {"a": [1]}}}, "what was written"),
+        ({"axes": 3}, "a list of axes"),
+    ):
+        changed = tmp_path / "changed.json"
+        changed.write_text(json.dumps({**document, **change}), encoding="utf-8")
+        asked[-1] = str(changed)
+        assert main([*asked, *files["common"]]) == 2
+        assert told in capsys.readouterr().err
+
+
+def test_calibrate_needs_texts_and_a_file(files, tmp_path, capsys):
+    made = ["calibrate", files["clean"], *files["common"]]
+    assert main([*made, "-o", "-"]) == 2
+    assert "--output: expected a file" in capsys.readouterr().err
+    lines = queries()
+    for line in lines:
+        del line["query"]
+    without = write(tmp_path / "without.jsonl", lines)
+    assert main(["calibrate", without, *files["common"], "-o", files["memory"]]) == 2
+    assert "query texts and passage texts" in capsys.readouterr().err
