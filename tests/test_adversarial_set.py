@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
 import pytest
@@ -112,6 +113,52 @@ def test_csv_with_quoted_lines_and_provenance(tmp_path):
 
 
 HEADER = "id,question_id,polarity,attack,text\n"
+ROW = "a1,q1,positive,ebi,Only trams.\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        (HEADER + ROW).replace("\n", "\r\n").encode(),
+        (HEADER + ROW).replace("\n", "\r").encode(),
+        b"\xef\xbb\xbf" + (HEADER + ROW).encode(),
+        ("\n\n" + HEADER + "\n" + ROW + "\n\n").encode(),
+    ],
+    ids=["CRLF", "CR", "BOM", "blank lines"],
+)
+def test_a_csv_is_the_same_however_its_lines_end(tmp_path, content):
+    file = tmp_path / "released.csv"
+    file.write_bytes(content)
+    [found] = AdversarialSet.read(file).passages
+    assert found.passage == Passage("a1", "Only trams.")
+
+
+def test_a_passage_of_ten_megabytes_is_read_from_csv_and_json_lines(tmp_path):
+    """The csv module's own limit is 131,072 characters; it is there again afterwards."""
+    text = "Only trams. " * 850_000 + "End."
+    usual = csv.field_size_limit()
+    (tmp_path / "long.csv").write_text(HEADER + f"a1,q1,positive,ebi,{text}\n", encoding="utf-8")
+    [found] = AdversarialSet.read(tmp_path / "long.csv").passages
+    assert found.passage.text == text
+    assert csv.field_size_limit() == usual
+    AdversarialSet((found,)).write(tmp_path / "long.jsonl")
+    assert AdversarialSet.read(tmp_path / "long.jsonl").passages == (found,)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("é".encode("latin-1"), r"expected text in UTF-8, got byte 0xe9 at byte 0"),
+        ("Trams".encode("utf-16"), r"expected text in UTF-8, got byte 0xff at byte 0"),
+        (None, "expected a file that can be read, got Is a directory"),
+    ],
+)
+def test_what_is_no_text_in_utf8_is_told(tmp_path, suffix, content, message):
+    file = tmp_path / f"wrong.{suffix}"
+    file.mkdir() if content is None else file.write_bytes(content)
+    with pytest.raises(InputError, match=f"adversarial passages: {message}.*wrong.{suffix}"):
+        AdversarialSet.read(file)
 
 
 @pytest.mark.parametrize(
@@ -121,9 +168,12 @@ HEADER = "id,question_id,polarity,attack,text\n"
         (HEADER, "at least one row, got none"),
         (HEADER + "a,q1,positive,ebi\n", "5 cells, as in the header, got 4 .*line 2"),
         (HEADER + "a,q1,for,ebi,Trams.\n", "polarity: expected .* got 'for' .*line 2"),
-        (HEADER + "a,q1,positive,ebi,\n", "text: expected the column 'text'.*line 2"),
+        (HEADER + "a,q1,positive,ebi,\n", "text: expected a value in the column 'text'.*line 2"),
         (HEADER + "a,q1,positive,ebi,  \n", "text that is not blank.*line 2"),
-        (HEADER + "a,,positive,ebi,Trams.\n", "question_id: expected the column.*line 2"),
+        (
+            HEADER + "a,,positive,ebi,Trams.\n",
+            "question_id: expected a value in the column.*line 2",
+        ),
         (HEADER + "a,q1,positive,ebi,T.\na,q1,positive,ebi,U.\n", "'a' in lines 2 and 3"),
         (HEADER + 'a,q1,positive,ebi,"T.\n', "a row of CSV, got unexpected end.*line 2"),
         ("id,id\na,b\n", "each id once"),
@@ -151,10 +201,18 @@ HEAD = {"format": "epibias adversarial set 1", "n_passages": 1, "rejections": {}
         ([{**GOOD, "_id": 5}], "_id: expected an id that is a text, got 5.*line 1"),
         ([{**GOOD, "_id": 5, "text": ["a"]}], "_id: expected an id that is a text, got 5.*line 1"),
         ([{**GOOD, "question_id": 5}], "question_id: expected an id that is a text, got 5.*line 1"),
-        ([{**GOOD, "provenance": [1]}], "provenance: expected a JSON object.*line 1"),
+        (
+            [{**GOOD, "provenance": [1]}],
+            r"provenance: expected a mapping.*line 1",
+        ),
         ([{**HEAD, "n_passages": "1"}, GOOD], "n_passages: .*line 1"),
         ([{**HEAD, "rejections": {"length": -1}}, GOOD], "rejections.*a count, got -1.*line 1"),
-        ([GOOD, HEAD], "question_id: expected the column.*line 2"),
+        ([{**HEAD, "format": "epibias adversarial set 2"}, GOOD], "format: .*got .*set 2.*line 1"),
+        ([{**GOOD, "provenance": {"a": "\udbc0"}}], r"provenance: .*surrogate '.udbc0'.*line 1"),
+        ([{**GOOD, "text": "\udbc0"}], r"text: .*surrogate '.udbc0'.*line 1"),
+        ([{**GOOD, "text": None}], "text: expected a value in the column 'text'.*line 1"),
+        ([{**GOOD, "note": "\udbc0"}], r"note: .*surrogate '.udbc0'.*line 1"),
+        ([GOOD, HEAD], "question_id: expected a value in the column.*line 2"),
     ],
 )
 def test_wrong_json_lines_are_told_with_their_line(tmp_path, rows, message):
@@ -189,6 +247,8 @@ def test_wrong_mappings_are_told(tmp_path, options, message):
 def test_what_is_no_adversarial_passage_is_refused(tmp_path):
     with pytest.raises(InputError, match="provenance"):
         AdversarialPassage(Passage("a", "T."), "q1", "none", "ebi", {"ps": float("nan")})
+    with pytest.raises(InputError, match=r"provenance: expected valid Unicode.*udbc0.*id 'a'"):
+        AdversarialPassage(Passage("a", "T."), "q1", "none", "ebi", {"reply": "\udbc0"})
     with pytest.raises(InputError, match="polarity"):
         one(polarity="pro")
     with pytest.raises(InputError, match="attack"):

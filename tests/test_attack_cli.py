@@ -15,6 +15,7 @@ from epibias.generators import FixedGenerator
 from epibias.nli import CachedNLI, FixedNLI
 from fake_encoder import FakeEncoder
 
+OWN = ["--i-own-this-index"]
 MAKERS = ("ebi", "poisonedrag", "verbatim", "topic-fliprag", "trigger")
 
 
@@ -212,6 +213,35 @@ def test_a_released_set_is_read(capsys, tmp_path):
     ("arguments", "message"),
     [
         (["make", "verbatim", "-o", "-", "--i-own-this-index"], "--output: expected a file"),
+        (
+            ["make", "ebi", "-o", "x.jsonl", "--replies", "./x.jsonl", "--i-own-this-index"],
+            "--replies: expected another file than --output, got './x.jsonl'",
+        ),
+        (
+            [
+                "make",
+                "ebi",
+                "-o",
+                "x.jsonl",
+                "--offline",
+                "--replies",
+                "none",
+                "--i-own-this-index",
+            ],
+            "--replies: expected a file of replies, with --offline, got none (none)",
+        ),
+        (
+            ["facts", "--ready-made", "-o", "x.jsonl", "--judgements", "x.jsonl"],
+            "--judgements: expected another file than --output",
+        ),
+        (["facts", "--ready-made", "--judgements", "-"], "--judgements: expected a file, got '-'"),
+        (["facts", "--ready-made", "--n-evidence", "0"], "n_evidence: expected an integer"),
+        (["properties", "--ready-made", "--method", "x"], "method: expected 'pca' or"),
+        (["properties", "--ready-made", "--resamples", "0"], "resamples: expected an integer"),
+        (
+            ["import", "x.csv", "-o", "x.jsonl", "--column", "txt=text"],
+            "--column: expected '_id' or 'text'",
+        ),
         (["make", "verbatim", "-o", "no/where.jsonl", "--i-own-this-index"], "--output: expected"),
         (
             ["make", "verbatim", "-o", "x.jsonl", "--i-own-this-index", "--question", "none"],

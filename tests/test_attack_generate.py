@@ -171,6 +171,24 @@ def test_a_server_that_dies_leaves_what_was_made_and_the_run_goes_on(capsys, tmp
 
 
 @pytest.mark.usefixtures("fake")
+def test_a_run_that_is_interrupted_says_how_it_goes_on(capsys, tmp_path, monkeypatch):
+    def answer(prompt, repeat):
+        if prompt.name == "adversarial":
+            raise KeyboardInterrupt
+        return scripted(prompt, repeat)
+
+    replies = tmp_path / "replies"
+    kept = CachedGenerator(FixedGenerator(answer), replies)
+    monkeypatch.setattr(generator_options, "generator_of", lambda *_: kept)
+    code, said = make(capsys, "ebi", tmp_path / "set", *SHORT, "--replies", replies)
+    assert code == 130
+    how = f"the same command goes on: it asks only for what {replies} does not hold"
+    assert said.err.splitlines()[-2:] == [f"epibias: {how}", "epibias: interrupted"]
+    assert [path.name for path in tmp_path.iterdir()] == ["replies"]
+    assert len(CachedGenerator(None, replies)) == 1
+
+
+@pytest.mark.usefixtures("fake")
 def test_passages_that_a_dead_generator_did_not_edit_are_no_result(capsys, tmp_path, monkeypatch):
     answered = []
 

@@ -57,6 +57,7 @@ def test_convert_writes_a_file_that_loads_and_never_replaces_one_unasked(capsys,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["convert", "debates", "--out", "-"], "--out: expected a file, got '-'"),
         (["show", "no such set"], "expected a folder or file that exists, or one of debates"),
         (["show", str(DATA / "procon"), "--split", "dev"], "no split for the layout 'procon'"),
         (["convert", "debates"], "--out: expected a file, got none"),

@@ -99,7 +99,7 @@ def test_another_generator_gets_nothing_of_this_one(filled):
     [result] = CachedGenerator(other, filled).generate(PROMPTS[:1])
     assert (result.text, result.cached) == ("other", False)
     with pytest.raises(
-        InputError, match=r"replies of one generator, or the argument identity, got 2"
+        InputError, match=r"replies of one generator, or the argument identity, got those of 2"
     ):
         CachedGenerator(None, filled)
     first = CachedGenerator(None, filled, identity=FixedGenerator("").identity)

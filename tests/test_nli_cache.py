@@ -60,7 +60,7 @@ def test_another_model_gets_nothing_of_this_one(filled):
     values = CachedNLI(other, filled).probabilities(PREMISES, HYPOTHESES)
     assert (values[:, 0] == 1).all()
     with pytest.raises(
-        InputError, match=r"judgements of one model, or the argument identity, got 2"
+        InputError, match=r"judgements of one model, or the argument identity, got those of 2"
     ):
         CachedNLI(None, filled)
     one = CachedNLI(None, filled, identity=FixedNLI(judge).identity)

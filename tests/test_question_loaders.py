@@ -200,6 +200,15 @@ def test_the_flattened_layout_has_stances_topics_and_a_known_licence():
     assert anchored.relevant["c1"] == ("c1_3",)
 
 
+@pytest.mark.parametrize("missing", ["corpus.jsonl", "queries.jsonl"])
+def test_a_beir_folder_without_one_of_its_files_says_which(tmp_path, missing):
+    there = {"corpus.jsonl", "queries.jsonl"} - {missing}
+    (tmp_path / there.pop()).write_text('{"_id": "p1", "text": "Yes."}\n', encoding="utf-8")
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tp1\t1\n")
+    with pytest.raises(InputError, match=f"a file that can be read, got No such file.*{missing}"):
+        load_questions(tmp_path)
+
+
 def test_a_beir_folder_is_read_with_the_licence_that_is_given():
     path = DATA / "wiki_balance" / "natural"
     found = load_questions(path, licence="CC BY-SA 4.0")

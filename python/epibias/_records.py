@@ -60,7 +60,7 @@ def json_of(line: bytes, where: str) -> Any:  # noqa: ANN401  # any JSON
         It is not JSON in UTF-8.
     """
     try:
-        return json.loads(line)
+        return json.loads(line.decode("utf-8-sig"))
     except (UnicodeDecodeError, ValueError, RecursionError):
         shown = described(line.decode(errors="replace"))
         raise InputError("path", "a JSON object", shown, where) from None
@@ -133,7 +133,8 @@ class RecordsOfOne:
         if identity is None:
             if len(self._identities) != 1:
                 expected = f"{self._WHAT}, or the argument identity"
-                raise InputError("path", expected, f"{len(self._identities)}", str(self._path))
+                found = f"those of {len(self._identities)}"
+                raise InputError("path", expected, found, str(self._path))
             [identity] = self._identities.values()
         self._identity = dict(identity)
 

@@ -68,13 +68,35 @@ class AdversarialPassage:
             expected = " or ".join(map(repr, POLARITIES))
             raise InputError("polarity", expected, described(self.polarity), where)
         check_id("attack", self.attack, where)
-        if not isinstance(self.provenance, Mapping):
-            raise InputError("provenance", "a mapping", described(self.provenance), where)
-        try:
-            own = json.loads(json.dumps(dict(self.provenance), allow_nan=False))
-        except (TypeError, ValueError) as error:
-            raise InputError("provenance", "what JSON can hold", str(error), where) from None
+        own = plain_provenance(self.provenance, where)
         object.__setattr__(self, "provenance", own)
+
+
+def plain_provenance(value: object, where: str) -> dict[str, object]:
+    """Give a copy of plain values that a file can hold.
+
+    Raises
+    ------
+    InputError
+        No mapping, what JSON cannot hold, a lone surrogate.
+
+    Examples
+    --------
+    >>> plain_provenance({"stances": (1, -1)}, "id 'a1'")
+    {'stances': [1, -1]}
+    """
+    if not isinstance(value, Mapping):
+        raise InputError("provenance", "a mapping (a JSON object)", described(value), where)
+    try:
+        shown = json.dumps(dict(value), allow_nan=False, ensure_ascii=False)
+        shown.encode("utf-8")
+        own: dict[str, object] = json.loads(shown)
+    except UnicodeEncodeError as error:
+        found = f"a lone surrogate {error.object[error.start]!a}"
+        raise InputError("provenance", "valid Unicode", found, where) from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError("provenance", "what JSON can hold", str(error), where) from None
+    return own
 
 
 @dataclass(frozen=True)

@@ -167,9 +167,7 @@ def check_facts(
         raise InputError("passages", "at least one passage", "none")
     names = [one.id for one in given] if groups is None else list(groups)
     _validate.same_length("groups", len(names), "passages", len(given))
-    n_evidence = _validate.integer("n_evidence", n_evidence, low=1)
-    min_similarity = _validate.number("min_similarity", min_similarity, low=-1.0, high=1.0)
-    threshold = _validate.number("threshold", threshold, above=0.0, high=1.0)
+    check_options(n_evidence, min_similarity, threshold, n_resamples)
     claims = claims_of(given)
     judged = reference.judged(
         [text for _, _, text in claims],
@@ -214,6 +212,22 @@ def check_facts(
         ratio_interval(sums["not_enough"], sums["claims"], **bootstrap),
         ratio_interval(sums["supports"], sums["verifiable"], **bootstrap),
     )
+
+
+def check_options(
+    n_evidence: int, min_similarity: float, threshold: float, n_resamples: int
+) -> None:
+    """Check the numbers of `check_facts`, before a reference is encoded for it.
+
+    Raises
+    ------
+    InputError
+        The first that is out of range.
+    """
+    _validate.integer("n_evidence", n_evidence, low=1)
+    _validate.number("min_similarity", min_similarity, low=-1.0, high=1.0)
+    _validate.number("threshold", threshold, above=0.0, high=1.0)
+    _validate.integer("n_resamples", n_resamples, low=1)
 
 
 def claims_of(passages: Sequence[Passage]) -> list[tuple[int, int, str]]:

@@ -7,6 +7,7 @@ of the first fault; no row is skipped, no label guessed.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -16,7 +17,12 @@ from typing import Any
 
 from epibias import _validate
 from epibias._plain import described
-from epibias.attacks.adversarial_set import POLARITIES, AdversarialPassage, AdversarialSet
+from epibias.attacks.adversarial_set import (
+    POLARITIES,
+    AdversarialPassage,
+    AdversarialSet,
+    plain_provenance,
+)
 from epibias.corpus import Corpus
 from epibias.corpus.columns import Columns, check_id
 from epibias.corpus.readers import (
@@ -68,7 +74,7 @@ def read_set(
     counts: dict[str, int] = {}
     n_promised: int | None = None
     for place, row in rows:
-        if n_promised is None and not labels and row.get("format") == FORMAT:
+        if n_promised is None and not labels and _is_head(row):
             n_promised, counts = _about(row, taken.where(place))
             continue
         renamed = _renamed(row, names, fixed, taken.where(place))
@@ -106,7 +112,13 @@ def _checked_defaults(defaults: Mapped) -> dict[str, str]:
     return fixed
 
 
+def _is_head(row: Mapping[str, Any]) -> bool:
+    return str(row.get("format", "")).startswith(FORMAT.rpartition(" ")[0]) and "text" not in row
+
+
 def _about(row: Mapping[str, Any], where: str) -> tuple[int, dict[str, int]]:
+    if row["format"] != FORMAT:
+        raise InputError("format", repr(FORMAT), described(row["format"]), where)
     n_passages, rejections = row.get("n_passages"), row.get("rejections")
     if isinstance(n_passages, bool) or not isinstance(n_passages, int) or n_passages < 0:
         raise InputError("n_passages", "the number of passages", described(n_passages), where)
@@ -126,7 +138,7 @@ def _renamed(
     for ours, column in names.items():
         if row.get(column) is None:
             expected = f"a value in the column {column!r}, which stands for {ours!r}"
-            raise InputError(ours, expected, f"the columns {list(row)[:20]}", where)
+            raise InputError(ours, expected, f"values in {list(row)[:20]}", where)
     renamed: dict[str, Any] = {}
     for name, value in row.items():
         if value is not None:
@@ -141,8 +153,8 @@ def _renamed(
 
 def _label(name: str, row: Mapping[str, Any], values: Values, where: str) -> str:
     if name not in row:
-        expected = f"the column {name!r}, a mapped one, or a default"
-        raise InputError(name, expected, f"the columns {list(row)[:20]}", where)
+        expected = f"a value in the column {name!r}, in a mapped one, or a default"
+        raise InputError(name, expected, f"values in {list(row)[:20]}", where)
     value = row[name]
     known = (values or {}).get(name)
     if known is not None:
@@ -168,12 +180,13 @@ def _take(
     is_csv: bool,
 ) -> None:
     where = taken.where(place)
+    if "text" not in row:
+        expected = "a value in the column 'text', or in a mapped one"
+        raise InputError("text", expected, f"values in {list(row)[:20]}", where)
     label = {name: row.pop(name) for name in LABELS}
     label["provenance"] = _provenance(row.pop("provenance", {}), where, is_text=is_csv)
     if is_csv and "tier" in row:
         row["tier"] = int(row["tier"]) if row["tier"] in ("1", "2", "3") else row["tier"]
-    if "text" not in row:
-        raise InputError("text", "the column 'text'", f"the columns {list(row)[:20]}", where)
     text = row.pop("text")
     id_field = next((name for name in PASSAGE_ID_FIELDS if name in row), None)
     made = f"{label['attack']}-{label['question_id']}-{label['polarity']}-{place}"
@@ -195,9 +208,21 @@ def _provenance(value: object, where: str, *, is_text: bool) -> dict[str, object
             value = json.loads(value)
         except ValueError as error:
             raise InputError("provenance", "a JSON object", str(error), where) from None
-    if not isinstance(value, dict):
-        raise InputError("provenance", "a JSON object", described(value), where)
-    return value
+    return plain_provenance(value, where)
+
+
+@contextlib.contextmanager
+def _cells_of_any_length(longest: int) -> Iterator[None]:
+    """Let a cell be as long as its file: the csv module refuses more than 131,072 characters.
+
+    Its limit is one for the whole process, and so it is put back.
+    """
+    usual = csv.field_size_limit()
+    csv.field_size_limit(max(usual, longest))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(usual)
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -218,7 +243,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         start = reader.line_num + 1
         where = f"{path}, line {start}"
         try:
-            cells = next(reader, None)
+            with _cells_of_any_length(len(text)):
+                cells = next(reader, None)
         except csv.Error as error:
             raise InputError(argument, "a row of CSV", str(error), where) from None
         if cells is None:

@@ -10,6 +10,7 @@ from epibias.cli import attack_options as shared
 from epibias.cli import nli_options as judges
 from epibias.cli import options
 from epibias.cli.console import (
+    check_kept,
     check_output,
     guarded,
     json_text,
@@ -69,11 +70,15 @@ def properties(
     Relevant: more similar to the question than every benign passage of the data. One-sided: PS
     beyond the mean PS of the clean selection, to the intended side.
     """
+    from epibias import _validate
     from epibias.attacks.properties import CATEGORIES, n_texts, property_check
     from epibias.data_sets import load_questions
+    from epibias.polarization import METHODS
 
     if output is not None:
         check_output(output, "--output")
+    _validate.choice("method", method, METHODS)
+    _validate.integer("resamples", resamples, low=1)
     found = load_questions(data)
     given = shared.sets_of(found, sets, ready_made)
     index_encoder = shared.loaded_encoder(encoder, cache=cache)
@@ -135,13 +140,15 @@ def facts(
 
     The document of --output has every claim with its verdict and evidence.
     """
-    from epibias.attacks.facts import check_facts, claims_of
+    from epibias.attacks.facts import check_facts, check_options, claims_of
     from epibias.corpus import Corpus
     from epibias.data_sets import load_questions
     from epibias.nli.fact_reference import FactReference, units_of
 
     if output is not None:
         check_output(output, "--output")
+    check_kept(judgements, output, "--judgements")
+    check_options(n_evidence, min_similarity, threshold, resamples)
     found = load_questions(data)
     given = shared.sets_of(found, sets, ready_made)
     judge = judges.nli_of(nli, nli_tokenizer, nli_labels, judgements)
@@ -224,6 +231,7 @@ def read_ready_made(
 
     Nothing is made: the passages are there already.
     """
+    from epibias._dispatch import renamed
     from epibias.attacks import AdversarialSet
 
     check_output(output, "--output")
@@ -236,9 +244,10 @@ def read_ready_made(
             raise InputError("--value", "COLUMN:THEIRS=OURS", repr(one))
         theirs, ours = _pair("--value", rest)
         values.setdefault(name, {})[theirs] = ours
-    made: AdversarialSet = AdversarialSet.read(
-        file, columns=columns, values=values, defaults=defaults
-    )
+    with renamed(columns="--column", values="--value", defaults="--default"):
+        made: AdversarialSet = AdversarialSet.read(
+            file, columns=columns, values=values, defaults=defaults
+        )
     shared.write_made(made, output, as_json=as_json)
 
 

@@ -63,7 +63,7 @@ def ebi(
     from epibias.attacks.ebi_parts import EBIOutcome, EBIQuestion, EBISettings
     from epibias.data_sets import load_questions
 
-    shared.check_before(output, own)
+    shared.check_before(output, own, replies)
     settings = EBISettings(
         n=n,
         tolerance=tolerance,
@@ -91,7 +91,7 @@ def ebi(
             continue
         given = (one.anchors, one.stances) if data_anchors else (None, None)
         wanted.append(EBIQuestion(one.id, one.text, *given))
-    with progress_bar() as progress:
+    with shared.going_on(replies), progress_bar() as progress:
         task = progress.add_task("passages", total=2 * n * len(wanted))
         found = ebi_of_many(
             wanted,
@@ -167,6 +167,7 @@ def topic_fliprag(
     For the red-team evaluation of an index you own; nothing is posted, and nothing is sent but to
     the generator that you name. The axis is fitted on the anchors of the data.
     """
+    from epibias._dispatch import renamed
     from epibias.attacks import AdversarialSet
     from epibias.attacks.fliprag_editor import Editor, GeneratorEditor, SplicingEditor
     from epibias.attacks.topic_fliprag import FlipSettings
@@ -176,7 +177,7 @@ def topic_fliprag(
     from epibias.polarization.question_axis import fitted_axis
     from epibias.retrieval import CosineIndex
 
-    shared.check_before(output, own)
+    shared.check_before(output, own, replies)
     sides = shared.sides_of(polarity)
     settings = FlipSettings(
         min_similarity, max_length_change, rounds, length, max_evaluations, seed
@@ -215,12 +216,13 @@ def topic_fliprag(
     surrogate = shared.loaded_encoder(encoder, cache=False)
     made: list[AdversarialSet] = []
     stopped: list[Failure] = []
-    with progress_bar() as progress:
+    with shared.going_on(replies), progress_bar() as progress:
         task = progress.add_task("corpus encoded", total=len(found.corpus) + len(asked))
         done = lambda count: progress.advance(task, count)  # noqa: E731  one use, twice
         rows = encode_in_batches(surrogate, found.corpus.encoded_texts, "passages", done)
         queries = encode_in_batches(surrogate, [one.text for one in asked], "queries", done)
-        nearest = CosineIndex(rows).search(queries, k=passages).indices
+        with renamed(k="--passages"):
+            nearest = CosineIndex(rows).search(queries, k=passages).indices
         edited = progress.add_task("passages edited", total=nearest.size * len(sides))
         for one, picked in zip(asked, nearest, strict=True):
             axis = fitted_axis(one, surrogate, method)

@@ -5,6 +5,7 @@ Owns the question whether the index is one's own, the choice of questions, and t
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from epibias.cli.console import check_output, json_text, show_table, write_output
+from epibias.cli.console import check_kept, check_output, json_text, show_table, write_output
 from epibias.cli.streams import say
 from epibias.errors import InputError
 
@@ -137,12 +138,24 @@ def loaded_encoder(name: str, *, cache: bool) -> SentenceTransformerEncoder:
     return SentenceTransformerEncoder(name, cache=cache, progress=False)
 
 
-def check_before(output: str, own: bool) -> None:
-    """Settle what can be before any work: ownership, and that the set can be written."""
+def check_before(output: str, own: bool, replies: str | None = None) -> None:
+    """Settle what can be before any work: ownership, and that all files can be written."""
     confirm_ownership(own)
     if output == "-":
         raise InputError("--output", "a file", "'-'")
     check_output(output, "--output")
+    check_kept(replies, output, "--replies")
+
+
+@contextlib.contextmanager
+def going_on(replies: str | None) -> Iterator[None]:
+    """Say, where a command is interrupted, that it can go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if replies is not None:
+            say(f"epibias: the same command goes on: it asks only for what {replies} does not hold")
+        raise
 
 
 def write_made(

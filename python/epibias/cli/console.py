@@ -132,6 +132,17 @@ def check_output(path: str, option: str = "output") -> None:
         raise InputError(option, "a file that can be written", found, path)
 
 
+def check_kept(path: str | None, output: str | None, option: str) -> None:
+    """Refuse a file to keep answers in that cannot be written, or that the output would replace."""
+    if path is None:
+        return
+    if path == "-":
+        raise InputError(option, "a file", "'-'")
+    check_output(path, option)
+    if output not in (None, "-") and os.path.realpath(path) == os.path.realpath(str(output)):
+        raise InputError(option, "another file than --output", repr(path))
+
+
 def write_output(path: str, text: str) -> None:
     """Write a finished text to a file, whole or not at all, or to stdout for `-`.
 

@@ -92,8 +92,8 @@ def convert(
     from epibias._files import sha256_of
     from epibias.data_sets import write_questions
 
-    if out == Path():
-        raise InputError("--out", "a file", "none")
+    if out in (Path(), Path("-")):
+        raise InputError("--out", "a file", "none" if out == Path() else "'-'")
     check_output(str(out), "--out")
     if out.exists() and not overwrite:
         raise InputError("--out", "a new file, or --overwrite", "one that exists", str(out))

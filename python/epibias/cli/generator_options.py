@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from epibias.cli.console import check_output
+from epibias._dispatch import renamed
 from epibias.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def generator_of(
         raise InputError("--base-url, --gguf", "one of the two", "both")
     if base_url is None and gguf is None and not offline:
         raise InputError("--base-url, --gguf", "a generator, or --offline", "neither")
-    if replies is not None and not offline:
-        check_output(replies, "--replies")
+    if offline and not Path(str(replies)).is_file():
+        raise InputError("--replies", "a file of replies, with --offline", "none", replies)
     only_of_a_server = {
         "--model": model,
         "--api-key-variable": api_key_variable,
@@ -95,4 +95,5 @@ def generator_of(
         return asked
     from epibias.generators.cache import CachedGenerator
 
-    return CachedGenerator(asked, replies, offline)
+    with renamed(path="--replies"):
+        return CachedGenerator(asked, replies, offline)

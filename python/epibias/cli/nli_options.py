@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from epibias.cli.console import check_output
+from epibias._dispatch import renamed
 from epibias.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,8 +50,6 @@ def nli_of(
             raise InputError(option, "one, with an .onnx file", "none")
         if not is_onnx and value is not None:
             raise InputError(option, "no such option without an .onnx file", repr(value))
-    if judgements is not None:
-        check_output(judgements, "--judgements")
     if model is None and judgements is None:
         raise InputError("--nli", "a model, or --judgements of an earlier run", "neither")
     asked: NLI | None = None
@@ -75,4 +73,5 @@ def nli_of(
         return asked
     from epibias.nli.cache import CachedNLI
 
-    return CachedNLI(asked, judgements)
+    with renamed(path="--judgements"):
+        return CachedNLI(asked, judgements)

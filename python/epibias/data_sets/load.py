@@ -83,8 +83,8 @@ LAYOUTS: dict[str, Layout] = {
         lambda path, _split, blank: flat_questions(path, blank=blank or "error"),
         ("blank",),
     ),
-    "beir": Layout(
-        _has_all("corpus.jsonl", "queries.jsonl"),
+    "beir": Layout(  # one of its files is enough to miss the other by name
+        _has("corpus.jsonl", "queries.jsonl"),
         lambda path, split, blank: beir_questions(path, split, blank=blank or "error"),
         ("split", "blank"),
     ),
