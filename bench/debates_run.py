@@ -1,8 +1,10 @@
-"""The full run on the shipped debates: its summary, and the page of findings that quotes it.
+"""The runs on the shipped debates: their summary, and the page of findings that quotes it.
 
     epibias bench run debates --out runs/debates --i-own-this-index
     epibias bench run debates_mpnet --out runs/debates_mpnet
-    python bench/debates_run.py runs/debates runs/debates_mpnet     # JSON and page
+    epibias bench run debates_nli --out runs/debates_nli --i-own-this-index
+    EPIBIAS_GGUF=… epibias bench run debates_answers --out runs/debates_answers --i-own-this-index
+    python bench/debates_run.py runs/debates*       # JSON and page; runs not named stay as they are
     python bench/debates_run.py --check             # exit 1 when the page says something else
 
 Writes `bench/results/debates_run.json` and `docs/findings.md`. The page is `bench/findings.md.j2`
@@ -19,9 +21,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from debates_models import answers_run, nli_run
 from epibias.experiment import tables
 from epibias.experiment.arm_rows import ArmRows, read_arms
-from epibias.experiment.bench_tables import ANSWER_METRICS, ends_of
 from epibias.experiment.markdown import short
 from epibias.experiment.rank_correlation import pooled_spearman
 from epibias.experiment.retrieval_figures import shown
@@ -46,6 +48,12 @@ PAIRS = (
     (("biasdef-printed", "pca"), ("biasdef", "pca")),
     (("brra", "pca"), ("none", "pca")),
     (("trustrag", "pca"), ("none", "pca")),
+    (("tilt-bound", "pca"), ("none", "pca")),
+    (("tilt-bound-memory", "pca"), ("none", "pca")),
+    (("tilt-bound-memory", "pca"), ("tilt-bound-memory", "random")),
+    (("tilt-bound-memory", "pca"), ("tilt-bound", "pca")),
+    (("tilt-bound-memory", "pca"), ("ragdefender", "pca")),
+    (("tilt-bound", "pca"), ("biasdef", "pca")),
 )
 COMPARED = ("adversarial_precision", "recall_over_k")
 
@@ -60,7 +68,7 @@ def summary(folder: Path) -> dict[str, Any]:
     pairs = [one for one in PAIRS if all(name in made["arms"][0]["defenses"] for name, _ in one)]
     environment = made["environment"]
     return {
-        "made_by": "python bench/debates_run.py runs/debates runs/debates_mpnet",
+        "made_by": "python bench/debates_run.py runs/debates*",
         "commit": made["commit"],
         "started": made["started"],
         "machine": {name: environment[name] for name in ("processor", "n_cpus", "python")},
@@ -147,36 +155,6 @@ def by_question(arm: ArmRows) -> list[list[Any]]:
         for name, value in got.items()
     ]
     return sorted(rows, key=lambda row: (-row[1], row[0]))
-
-
-def small_run(folder: Path) -> dict[str, Any]:
-    """Read what the page tells of a run with models on a few questions, at 5 injections."""
-    made = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    settings = RunFolder(folder).manifest()["settings"]
-    [arm] = read_arms(RunFolder(folder))
-    models = [one.get("model", "") for one in settings["generators"].values()]
-    models += [settings["nli"].get("model", "NLI model")] if settings["nli"] else []
-    rows = []
-    for named in arm.plan.defenses:
-        found = [arm.results.get(named.key, arm.axis, "5", name) for name in COMPARED]
-        texts = [shown(one.mean, one.low, one.high) for one in found]
-        row = {"title": named.title, "adversarial": texts[0], "recall": texts[1]}
-        answers = [one for one in arm.answers if one["defense"] == named.key]
-        if answers:
-            attacked = [one for one in answers if one["attack"] == "injection"]
-            ends = ends_of(attacked, ANSWER_METRICS["abs_b_response"], arm.plan.seed)
-            n_failed = sum(one["n_failed"] for one in answers)
-            n_asked = sum(one["n_answers"] for one in answers) + n_failed
-            row["failed"] = f"{n_failed} of {n_asked}"
-            row["shift"] = shown(ends["mean"], ends["low"], ends["high"])
-        rows.append(row)
-    return {
-        "name": made["name"],
-        "commit": made["commit"],
-        "words": f"{', '.join(models)}; {arm.axis} axis; {len(arm.rows)} cells.",
-        "answers": bool(arm.answers),
-        "rows": rows,
-    }
 
 
 def _rounded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -294,14 +272,17 @@ def page(found: dict[str, Any]) -> str:
     )
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     second = found["second"]
-    return template.render(run=found, q=Quoted(found), second=second, s=Quoted(second), short=short)
+    models = {name: found.get(name) for name in ("nli", "answers")}
+    return template.render(
+        run=found, q=Quoted(found), second=second, s=Quoted(second), short=short, **models
+    )
 
 
 def compact(value: dict[str, Any]) -> str:
     """JSON with one entry a line where entries are many: small, and its changes can be read."""
     lines = []
     for name, one in value.items():
-        if isinstance(one, dict) and "results" in one:
+        if isinstance(one, dict) and ("results" in one or "table" in one):
             lines.append(f" {json.dumps(name)}: {compact(one).strip()}")
             continue
         if isinstance(one, list) and one and isinstance(one[0], list | dict):
@@ -312,16 +293,34 @@ def compact(value: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
+def merged(kept: dict[str, Any], folders: Sequence[Path]) -> dict[str, Any]:
+    """Put the summaries of some runs in the place of those that were there, by their names."""
+    second, nli, answers = (kept.get(name) for name in ("second", "nli", "answers"))
+    first = {name: one for name, one in kept.items() if name not in ("second", "nli", "answers")}
+    for folder in folders:
+        name = RunFolder(folder).manifest()["settings"]["config"]["name"]
+        if name == "debates":
+            first = summary(folder)
+        elif name == "debates_mpnet":
+            second = summary(folder)
+        elif name == "debates_nli":
+            nli = nli_run(folder)
+        elif name == "debates_answers":
+            answers = answers_run(folder)
+        else:
+            raise SystemExit(f"{folder}: expected a run of a shipped debates file, got {name!r}")
+    first.pop("small", None)
+    return {**first, "second": second, "nli": nli, "answers": answers}
+
+
 def main() -> int:
     """Write, or check."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("run", type=Path, nargs="*", help="both runs, then those with models")
+    parser.add_argument("run", type=Path, nargs="*", help="folders of finished runs")
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if it differs")
     arguments = parser.parse_args()
     if arguments.run and not arguments.check:
-        first, second = map(summary, arguments.run[:2])
-        small = [small_run(folder) for folder in arguments.run[2:]]
-        found = {**first, "second": second, "small": small}
+        found = merged(json.loads(RESULTS.read_text(encoding="utf-8")), arguments.run)
         RESULTS.write_text(compact(found), encoding="utf-8")
     text = page(json.loads(RESULTS.read_text(encoding="utf-8")))
     if arguments.check:
