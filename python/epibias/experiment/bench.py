@@ -267,8 +267,9 @@ def run_bench(
 
 def _unanswered_note(left: Mapping[str, int]) -> str:
     return (
-        f"Not finished: {sum(left.values())} prompts of {len(left)} questions found no server. The "
-        "same command measures those questions again; with --offline the run is taken as it is."
+        f"Not finished: prompts that found no server: {sum(left.values())}, in questions: "
+        f"{len(left)}. The same command measures those questions again; with --offline the run is "
+        "taken as it is."
     )
 
 
