@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from angle_encoder import AngleEncoder
+from epibias import _records
 from epibias.attacks import AdversarialSet
 from epibias.attacks.asking import Ask, together
 from epibias.attacks.ebi import ebi, ebi_of_many
@@ -142,3 +143,46 @@ def test_the_set_is_the_same_byte_for_byte_however_it_was_asked(tmp_path):
 def test_a_question_that_is_none_is_refused_before_anything_is_asked(options, message):
     with pytest.raises(InputError, match=message):
         EBIQuestion(**{"id": "q1", "text": "Shall town 1 build a tram?", **options})
+
+
+def test_each_reply_is_on_disk_before_the_slowest_is_there(tmp_path):
+    """A run that is killed, or whose disk is full, asks again only for what was not answered."""
+    replies = tmp_path / "replies.jsonl"
+    seen = []
+
+    async def slow_last(request):
+        words = json.loads(request.content)["messages"][-1]["content"]
+        if words == "0":
+            for _ in range(1000):  # until all others are answered and written
+                await asyncio.sleep(0.005)
+                seen.append(replies.read_bytes().count(b"\n") if replies.exists() else 0)
+                if seen[-1] == 5:
+                    break
+        return httpx.Response(200, json=completion(f"to {words}"))
+
+    transport = httpx.MockTransport(slow_last)
+    generator = OpenAICompatibleGenerator("m", URL, transport=transport, concurrency=2)
+    prompts = [Prompt("own", "1", str(number)) for number in range(6)]
+    found = CachedGenerator(generator, replies).generate(prompts)
+    assert [one.text for one in found] == [f"to {number}" for number in range(6)]
+    assert seen[-1] == 5
+    again = CachedGenerator(None, replies).generate(prompts)
+    assert [one.text for one in again] == [one.text for one in found]
+
+
+def test_a_full_disk_ends_the_asking_and_keeps_whole_lines(tmp_path, monkeypatch):
+    replies = tmp_path / "replies.jsonl"
+    append = _records.append_lines
+
+    def full_after_two(path, lines):
+        if path.exists() and path.read_bytes().count(b"\n") == 2:
+            raise InputError("path", "a path that can be written", "No space left", str(path))
+        append(path, lines)
+
+    monkeypatch.setattr(_records, "append_lines", full_after_two)
+    room = Room()
+    prompts = [Prompt("own", "1", f"Town {number} angle") for number in range(40)]
+    with pytest.raises(InputError, match="No space left"):
+        CachedGenerator(room.generator(2), replies).generate(prompts)
+    assert len(CachedGenerator(None, replies)) == 2
+    assert room.n_requests < 10, "the rest is not asked for"

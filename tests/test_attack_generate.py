@@ -161,6 +161,7 @@ def test_a_server_that_dies_leaves_what_was_made_and_the_run_goes_on(capsys, tmp
     assert code == 0, said.err
     assert len(answered) == n_requests
     assert (tmp_path / "set").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert not (tmp_path / "set.unfinished").exists()
     # Nothing at all was made, and nothing keeps the replies: no file, and the option is named.
     answered.clear()
     for_a_while(0)

@@ -9,6 +9,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -193,6 +194,8 @@ def write_made(
     if len(made):
         path = f"{output}{UNFINISHED}" if stopped else output
         made.write(path)
+    if not stopped and path is not None:
+        Path(f"{output}{UNFINISHED}").unlink(missing_ok=True)  # all of it is in the whole set
     lines = [*lines, *_how_to_go_on(made, path, stopped, replies)]
     counted = list(counts_of(made))
     if as_json:

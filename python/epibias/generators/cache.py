@@ -140,25 +140,37 @@ class CachedGenerator(_records.RecordsOfOne):
     def _ask(
         self, keys: Sequence[str], prompts: Mapping[str, Prompt], sampling: Sampling
     ) -> dict[str, Reply | Failure]:
-        assert self._generator is not None  # noqa: S101  # offline without one
-        is_one_by_one = not hasattr(self._generator, "concurrency")
+        asked: Any = self._generator
+        # With a generator that tells each result nothing waits for the slowest of a chunk.
+        tells_each = getattr(asked, "tells_each_result", False)
+        is_one_by_one = not hasattr(asked, "concurrency")
         chunk = 1 if is_one_by_one else PROMPTS_PER_SLOT * self.concurrency
         fresh: dict[str, Reply | Failure] = {}
+
+        def keep(key: str, result: Reply | Failure) -> None:
+            fresh[key] = result
+            if isinstance(result, Reply) or result.reason in KEPT_FAILURES:
+                self._append(key, prompts[key], sampling, result)
+
+        told: dict[str, Any] = {}
+        if tells_each:
+            chunk = max(1, len(keys))
+            told["on_result"] = lambda place, result: keep(keys[place], result)
         for start in range(0, len(keys), chunk):
             some = keys[start : start + chunk]
-            results = self._generator.generate(
+            results = asked.generate(
                 [prompts[key] for key in some],
                 temperature=sampling.temperature,
                 max_tokens=sampling.max_tokens,
                 seed=sampling.seed,
                 stop=sampling.stop,
                 repeat=sampling.repeat,
+                **told,
             )
             _validate.same_length("replies", len(results), "prompts", len(some))
             for key, result in zip(some, results, strict=True):
-                fresh[key] = result
-                if isinstance(result, Reply) or result.reason in KEPT_FAILURES:
-                    self._append(key, prompts[key], sampling, result)
+                if key not in fresh:
+                    keep(key, result)
         return fresh
 
     def _miss(self) -> Failure:

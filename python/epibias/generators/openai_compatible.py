@@ -13,10 +13,10 @@ are for one read, and a server that sends a byte now and then never reaches them
 from __future__ import annotations
 
 import os
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from epibias import _validate
@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # heavy ones are imported where they are used: `import epibia
     import tenacity
 
 _T = TypeVar("_T")
+OnResult: TypeAlias = "Callable[[int, Reply | Failure], None]"
 LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between attempts, doubling, plus up to 1 at random
 CONNECT_SECONDS = 5.0  # a host that takes no connection is not a slow model
@@ -95,6 +96,8 @@ class OpenAICompatibleGenerator:
     ('llama3', 'http://127.0.0.1:8000/v1')
     """
 
+    tells_each_result = True  # `generate` takes `on_result`
+
     def __init__(
         self,
         model: str,
@@ -155,18 +158,31 @@ class OpenAICompatibleGenerator:
         seed: int | None = 0,
         stop: Sequence[str] = (),
         repeat: int = 0,
+        on_result: OnResult | None = None,
     ) -> list[Reply | Failure]:
-        """Answer each prompt; see `Generator.generate`. Works inside a running event loop, too."""
+        """Answer each prompt; see `Generator.generate`. Works inside a running event loop, too.
+
+        `on_result` is called with the place of a prompt and its result as soon as that is there.
+        """
         check_prompts(prompts)
         sampling = Sampling(temperature, max_tokens, seed, stop, repeat)
-        return run(self._all(prompts, sampling)) if prompts else []
+        return run(self._all(prompts, sampling, on_result)) if prompts else []
 
-    async def _all(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Reply | Failure]:
+    async def _all(
+        self, prompts: Sequence[Prompt], sampling: Sampling, on_result: OnResult | None
+    ) -> list[Reply | Failure]:
         import asyncio
 
         call = _Call(asyncio.Semaphore(self.concurrency))
+
+        async def one(place: int, client: httpx.AsyncClient) -> Reply | Failure:
+            result = await self._one(client, prompts[place], sampling, call)
+            if on_result is not None:
+                on_result(place, result)
+            return result
+
         async with self.client() as client:
-            tasks = [self._one(client, prompt, sampling, call) for prompt in prompts]
+            tasks = [one(place, client) for place in range(len(prompts))]
             return list(await asyncio.gather(*tasks))
 
     async def _one(
