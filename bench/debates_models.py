@@ -10,7 +10,8 @@ from typing import Any
 
 from epibias.experiment.arm_rows import ArmRows, read_arms
 from epibias.experiment.bench_tables import ANSWER_METRICS, ends_of
-from epibias.experiment.markdown import systems
+from epibias.experiment.markdown import short, systems
+from epibias.experiment.paper import FIGURES
 from epibias.experiment.plan import CONTROL_AXIS
 from epibias.experiment.retrieval_figures import shown
 from epibias.experiment.run_folder import RunFolder
@@ -67,10 +68,19 @@ def nli_run(folder: Path) -> dict[str, Any]:
         **_head(made, settings, arm),
         "conditions": list(arm.plan.conditions),
         "table": _table(arm, columns),
-        "figure_3": figure["facts"],
+        "figure_3": [_beside_the_paper(fact) for fact in figure["facts"]],
         "n_pairs": len(lines),
         "dropped": _dropped(folder, arm, "fact-check"),
     }
+
+
+def _beside_the_paper(fact: str) -> list[str]:
+    """Split a fact of Figure 3 into what it is of, its share here, and the paper's."""
+    name, _, here = fact.partition(": ")
+    verdict, side = name.split(", ")
+    of = "NOT ENOUGH INFO, of all" if verdict == "not enough" else "SUPPORTS, of those decided"
+    whose = "benign passages" if side == "none" else f"{side} adversarial passages"
+    return [f"{of}; {whose}", here, short(FIGURES["3"].values[name])]
 
 
 def _dropped(folder: Path, arm: ArmRows, key: str) -> dict[str, list[int]]:
