@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 
 import numpy as np
@@ -183,3 +184,10 @@ def test_wrong_keys_are_told(tmp_path, old, new, message):
     assert old in TEXT
     with pytest.raises(InputError, match=message):
         read_config(write_config(tmp_path, TEXT.replace(old, new)))
+
+
+def test_the_rate_is_that_of_the_class_unless_the_file_says_another(tmp_path):
+    text = TEXT.replace("false_removal = 0.1\n", "")
+    config = read_config(write_config(tmp_path, text))
+    usual = inspect.signature(TiltBound.calibrated).parameters["false_removal"].default
+    assert {one.false_removal for one in config.defenses} == {usual}

@@ -12,7 +12,7 @@ from typing import Any
 from epibias.errors import InputError
 from epibias.nli import LABELS
 
-FALSE_REMOVAL = 0.02  # of a calibrated defence, unless the file says another
+FALSE_REMOVAL = 0.05  # as `TiltBound.calibrated` has it, unless the file says another
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -81,7 +81,7 @@ class DefenseChoice:
     remember : bool
         Whether it knows the question's own clean pool, as the index was before the attack.
     false_removal : float
-        Of the calibration: share of clean passages that may be left out.
+        Of the calibration: share of clean questions of which a passage may be left out.
     """
 
     kind: str
