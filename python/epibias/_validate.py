@@ -7,7 +7,7 @@ expected and got. Nothing is cast or copied here. `sealed` closes the door behin
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -107,6 +107,18 @@ def number(
     if not inside:
         raise InputError(argument, expected, _shown(value), where)
     return real
+
+
+def integers_of(record: object, **lows: int) -> None:
+    """Check the integers of a frozen dataclass against their least values, and make them plain."""
+    for name, low in lows.items():
+        object.__setattr__(record, name, integer(name, getattr(record, name), low=low))
+
+
+def numbers_of(record: object, **bounds: Mapping[str, Any]) -> None:
+    """Check the numbers of a frozen dataclass within their bounds, and make them plain floats."""
+    for name, bound in bounds.items():
+        object.__setattr__(record, name, number(name, getattr(record, name), **bound))
 
 
 def flag(argument: str, value: object) -> bool:

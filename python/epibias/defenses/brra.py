@@ -95,13 +95,9 @@ class BRRA:
             raise InputError("index", "a CosineIndex", type(self.index).__name__)
         if is_on_device(self.index.embeddings):
             raise on_device.refusal("index", "pools are the CPU's", self.index.embeddings)
-        for name in ("k", "n_variants", "depth"):
-            value = _validate.integer(name, getattr(self, name), low=1)
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "seed", _validate.integer("seed", self.seed, low=0))
+        _validate.integers_of(self, k=1, n_variants=1, depth=1, seed=0)
         _validate.choice("noise", self.noise, NOISES)
-        intensity = _validate.number("intensity", self.intensity, above=0, high=1e6)
-        object.__setattr__(self, "intensity", intensity)
+        _validate.numbers_of(self, intensity={"above": 0, "high": 1e6})
 
     @property
     def name(self) -> str:

@@ -92,13 +92,9 @@ class FactCheckFilter:
         if not isinstance(self.reference, FactReference):
             found = type(self.reference).__name__
             raise InputError("reference", "a FactReference; see FactReference.build", found)
-        for name in ("k", "n_evidence"):
-            value = _validate.integer(name, getattr(self, name), low=1)
-            object.__setattr__(self, name, value)
-        threshold = _validate.number("threshold", self.threshold, low=0, high=1)
-        object.__setattr__(self, "threshold", threshold)
-        share = _validate.number("max_refuted", self.max_refuted, low=0, below=1)
-        object.__setattr__(self, "max_refuted", share)
+        _validate.integers_of(self, k=1, n_evidence=1)
+        share = {"low": 0, "below": 1}
+        _validate.numbers_of(self, threshold={"low": 0, "high": 1}, max_refuted=share)
 
     @property
     def name(self) -> str:

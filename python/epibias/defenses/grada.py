@@ -74,15 +74,12 @@ class GRADA:
     saturation: float = _DEFAULT_SATURATION
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", _validate.integer("k", self.k, low=1))
+        _validate.integers_of(self, k=1)
         _validate.choice("similarity", self.similarity, SIMILARITIES)
-        plain = {
-            "query_penalty": _validate.number("query_penalty", self.query_penalty, low=0),
-            "damping": _validate.number("damping", self.damping, low=0, below=1),
-            "saturation": _validate.number("saturation", self.saturation, above=0),
-        }
-        for name, value in plain.items():
-            object.__setattr__(self, name, value)
+        bounds = {"low": 0, "below": 1}
+        _validate.numbers_of(
+            self, query_penalty={"low": 0}, damping=bounds, saturation={"above": 0}
+        )
         if self.similarity == "cosine" and self.saturation != _DEFAULT_SATURATION:
             expected = f"{_DEFAULT_SATURATION} with similarity='cosine'"
             raise InputError("saturation", expected, repr(self.saturation))

@@ -77,9 +77,7 @@ class KnownAnswerDetection:
     def __post_init__(self) -> None:
         if not isinstance(self.generator, Generator):
             raise InputError("generator", "a generator", type(self.generator).__name__)
-        for name, low in (("k", 1), ("seed", 0), ("max_tokens", 1)):
-            value = _validate.integer(name, getattr(self, name), low=low)
-            object.__setattr__(self, name, value)
+        _validate.integers_of(self, k=1, seed=0, max_tokens=1)
 
     @property
     def name(self) -> str:

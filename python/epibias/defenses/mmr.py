@@ -49,9 +49,8 @@ class MMR:
     relevance_weight: float = 0.5
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", _validate.integer("k", self.k, low=1))
-        weight = _validate.number("relevance_weight", self.relevance_weight, low=0, high=1)
-        object.__setattr__(self, "relevance_weight", weight)
+        _validate.integers_of(self, k=1)
+        _validate.numbers_of(self, relevance_weight={"low": 0, "high": 1})
 
     @property
     def name(self) -> str:

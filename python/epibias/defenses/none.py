@@ -38,7 +38,7 @@ class NoDefense:
     k: int = 5
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", _validate.integer("k", self.k, low=1))
+        _validate.integers_of(self, k=1)
 
     @property
     def name(self) -> str:

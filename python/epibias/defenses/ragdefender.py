@@ -90,13 +90,10 @@ class RAGDefender:
     variant: str = "paper"
 
     def __post_init__(self) -> None:
-        for name in ("k", "n_terms"):
-            value = _validate.integer(name, getattr(self, name), low=1)
-            object.__setattr__(self, name, value)
+        _validate.integers_of(self, k=1, n_terms=1)
         _validate.choice("grouping", self.grouping, GROUPINGS)
         _validate.choice("variant", self.variant, VARIANTS)
-        power = _validate.number("power", self.power, above=0)
-        object.__setattr__(self, "power", power)
+        _validate.numbers_of(self, power={"above": 0})
         if self.grouping == "concentration" and self.n_terms != _DEFAULT_TERMS:
             expected = f"{_DEFAULT_TERMS} with grouping='concentration'"
             raise InputError("n_terms", expected, repr(self.n_terms))

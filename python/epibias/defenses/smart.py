@@ -92,15 +92,9 @@ class SMART:
     def __post_init__(self) -> None:
         if not isinstance(self.nli, NLI):
             raise InputError("nli", "an NLI model", type(self.nli).__name__)
-        object.__setattr__(self, "k", _validate.integer("k", self.k, low=1))
-        plain = {
-            "conflict_weight": _validate.number("conflict_weight", self.conflict_weight, low=0),
-            "relevance_weight": _validate.number(
-                "relevance_weight", self.relevance_weight, low=0, below=1
-            ),
-        }
-        for name, value in plain.items():
-            object.__setattr__(self, name, value)
+        _validate.integers_of(self, k=1)
+        share = {"low": 0, "below": 1}
+        _validate.numbers_of(self, conflict_weight={"low": 0}, relevance_weight=share)
 
     @property
     def name(self) -> str:

@@ -96,10 +96,9 @@ class TrustRAGClusters:
     variant: str = "paper"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", _validate.integer("k", self.k, low=1))
-        for name, low in (("similarity_threshold", -1), ("overlap_threshold", 0)):
-            value = _validate.number(name, getattr(self, name), low=low, high=1)
-            object.__setattr__(self, name, value)
+        _validate.integers_of(self, k=1)
+        cosine, share = {"low": -1, "high": 1}, {"low": 0, "high": 1}
+        _validate.numbers_of(self, similarity_threshold=cosine, overlap_threshold=share)
         object.__setattr__(self, "precheck", _validate.flag("precheck", self.precheck))
         _validate.choice("variant", self.variant, VARIANTS)
 
