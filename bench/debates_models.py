@@ -114,7 +114,7 @@ def answers_run(folder: Path) -> dict[str, Any]:
             n_failed = sum(one["n_failed"] for one in answers)
             n_asked = sum(one["n_answers"] for one in answers) + n_failed
             shift = shown(ends["mean"], ends["low"], ends["high"])
-            text = [f"{n_failed} of {n_asked}", f"{shift} ({ends['n']} questions)"]
+            text = [f"{n_failed} of {n_asked}", f"{shift} (n = {ends['n']})"]
         rows.append([*cells, *text])
     judged = [one for one in arm.passages if one["is_judged"] and one["axis"] == axis]
     told = [one for one in judged if one["likert"] is not None]
