@@ -1,22 +1,28 @@
 """CPU time of TiltBound against BiasDef on the same pools, in turns, as `biasdef_select.py` does.
 
     python bench/defense_cost.py
+    python bench/defense_cost.py --into bench/results/defense_frontier.json   # its "cost"
 
 From vectors to the selection (`CandidatePool.from_vectors`, then `select`) for both, and the
-selection alone. Half of the questions are attacked and remembered, so that every step has work.
-Passages have 800 letters and are read anew each time.
+selection alone. Every question is remembered, and every second one attacked, the first among them:
+one query alone has its passages read and its selection exchanged. Passages have 800 letters and are
+read anew each time; they are those of the shipped debates, joined in some order.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from biasdef_select import K, interleaved, make_case
+from epibias._files import write_text
+from epibias.data_sets import load_debates
 from epibias.defenses import BiasDef, TiltBound
 from epibias.defenses.clean_memory import CleanMemory
 from epibias.pool import CandidatePool
@@ -31,13 +37,12 @@ def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
     for n_queries, n in CASES:
         queries, candidates, axis = make_case(n_queries, n, DIM)
         rng = np.random.default_rng(n)
-        asked = [_text(rng, 45) + str(i) for i in range(n_queries)]
-        texts = [[_text(rng, LETTERS) for _ in range(n)] for _ in range(n_queries)]
+        asked, texts = _texts(rng, n_queries, n)
         given = {"query_texts": asked, "passage_texts": texts}
         clean = CandidatePool.from_vectors(queries, candidates, axis, **given)
         memory = CleanMemory.of(clean, K)
         moved = {
-            key: one._replace(centre=one.centre + one.spread * (i % 2))
+            key: one._replace(centre=one.centre + one.spread * ((i + 1) % 2))
             for i, (key, one) in enumerate(memory.records.items())
         }
         tilt = TiltBound(K, echo=0.9, memory=replace(memory, records=moved))
@@ -64,9 +69,29 @@ def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
     return made
 
 
-def _text(rng: np.random.Generator, letters: int) -> str:
-    return "".join(rng.choice(list("etaoinshrdlu    "), letters))
+def _texts(rng: np.random.Generator, n_queries: int, n: int) -> tuple[list[str], list[list[str]]]:
+    """Questions of the shipped debates, each once, and passages on them: 800 letters of theirs."""
+    topics = load_debates()
+    asked = [f"{topics[i % len(topics)].query} ({i})" for i in range(n_queries)]
+    texts = []
+    for query in range(n_queries):
+        said = [passage.text for passage in topics[query % len(topics)].benign]
+        texts.append([" ".join(rng.permutation(said))[:LETTERS] for _ in range(n)])
+    return asked, texts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--into", type=Path, help="a report of defense_frontier.py")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of calls, each contender")
+    options = parser.parse_args()
+    cost = {"rows": cost_rows(options.seconds)}
+    json.dump(cost, sys.stdout, indent=1)
+    if options.into:
+        report = json.loads(options.into.read_text(encoding="utf-8"))
+        text = json.dumps({**report, "cost": cost}, separators=(",", ":")) + "\n"
+        write_text(options.into, text)
 
 
 if __name__ == "__main__":
-    json.dump({"rows": cost_rows()}, sys.stdout, indent=1)
+    main()

@@ -1,12 +1,14 @@
 #include "epibias/echo_shares.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "epibias/parallel.hpp"
+#include "epibias/simd_level.hpp"
+#include "kernels/echo_shares_kernels.hpp"
 #include "ragged.hpp"
 #include "refuse.hpp"
 
@@ -14,160 +16,139 @@ namespace epibias {
 
 namespace {
 
-constexpr std::uint32_t kMixer = 2'654'435'769U;  // 2^32 over the golden ratio
-constexpr std::uint32_t kClasses = 223, kFirstClass = 37;
+constexpr std::uint32_t kBase = 260;
 constexpr double kDiscount = 12;  // each doubling costs a twelfth of the question
 constexpr std::size_t kNarrowest = 2;
 // A letter against a multiply-add of `threads_worth_waking`.
-constexpr double kOperationsPerLetter = 48;
+constexpr double kOperationsPerLetter = 40;
+constexpr std::int64_t kMostLetters = std::int64_t{1} << 31;  // places are counted in 32 bits
 
-// ---- texts to triples ----------------------------------------------------------------------
-
-constexpr std::uint32_t code_of(std::uint32_t point) {
-    if (point >= 'a' && point <= 'z') return point - 'a' + 1;
-    if (point >= 'A' && point <= 'Z') return point - 'A' + 1;
-    if (point >= '0' && point <= '9') return point - '0' + 27;
-    return point > 127 ? kFirstClass + point % kClasses : 0;
-}
-
-// Codes are kept times the mixer, mod 2^32, for the number of a triple is linear in them; the mixer
-// is odd, so that only a space is 0.
-constexpr std::array<std::uint32_t, 256> kMixedCodes = [] {
-    std::array<std::uint32_t, 256> table{};
-    for (std::uint32_t point = 0; point < 256; ++point) table[point] = code_of(point) * kMixer;
-    return table;
-}();
-
-template <typename Unit>
-std::uint32_t mixed_code(Unit unit) {
-    if constexpr (sizeof(Unit) == 1) return kMixedCodes[unit];
-    const auto point = static_cast<std::uint32_t>(unit);
-    return point < 256 ? kMixedCodes[point] : code_of(point) * kMixer;
-}
-
-// Writes the codes with runs of spaces as one and none at the ends; returns how many. No branch a
-// letter: where spaces stand is not to be guessed.
-template <typename Unit>
-std::size_t collapse(const Unit* units, std::size_t n, std::uint32_t* codes) {
-    std::size_t length = 0;
-    std::uint32_t previous = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-        const std::uint32_t code = mixed_code(units[i]);
-        codes[length] = code;
-        length += (code | previous) != 0 ? 1U : 0U;
-        previous = code;
+const kernels::EchoKernels& chosen_kernels() {
+#if defined(EPIBIAS_X86_LEVELS)
+    switch (active_simd_level()) {
+        case SimdLevel::kAvx512:
+            return kernels::avx512::kEcho;
+        case SimdLevel::kAvx2:
+            return kernels::avx2::kEcho;
+        case SimdLevel::kScalar:
+            break;
     }
-    return length > 0 && previous == 0 ? length - 1 : length;
+#endif
+    return kernels::scalar::kEcho;
 }
 
-constexpr std::uint32_t times_base(std::uint32_t code) {
-    return (code << 8U) + (code << 2U);  // 260: vectors of the baseline have no 32-bit product
-}
+// ---- texts to codes ------------------------------------------------------------------------
 
-// The numbers of a text's triples, in order, in `numbers`. One a task: buffers grow to the longest.
-class Triples {
+// Codes of one text, a space before and behind. One a task: the buffer grows to the longest.
+class Codes {
   public:
-    void read(const TextView& text) {
+    void read(const kernels::EchoKernels& level, const TextView& text) {
         const auto n = static_cast<std::size_t>(text.n_units);
-        if (codes_.size() < n + 2) codes_.resize(n + 2);
-        codes_[0] = 0;
+        if (codes_.size() < n + 2 + kernels::kEchoSlack) codes_.resize(n + 2 + kernels::kEchoSlack);
         std::uint32_t* inner = codes_.data() + 1;
-        length_ = text.unit_bytes == 1
-                      ? collapse(static_cast<const std::uint8_t*>(text.units), n, inner)
-                  : text.unit_bytes == 2
-                      ? collapse(static_cast<const std::uint16_t*>(text.units), n, inner)
-                      : collapse(static_cast<const std::uint32_t*>(text.units), n, inner);
-        inner[length_] = 0;
-        if (numbers_.size() < length_) numbers_.resize(length_);
-        const std::uint32_t* codes = codes_.data();
-        std::uint16_t* numbers = numbers_.data();
-        for (std::size_t i = 0; i < length_; ++i) {
-            const std::uint32_t mixed =
-                times_base(times_base(codes[i]) + codes[i + 1]) + codes[i + 2];
-            numbers[i] = static_cast<std::uint16_t>(mixed >> 16U);
+        if (text.unit_bytes == 1) {
+            length_ = level.collapse8(static_cast<const std::uint8_t*>(text.units), n, inner);
+        } else if (text.unit_bytes == 2) {
+            length_ = level.collapse16(static_cast<const std::uint16_t*>(text.units), n, inner);
+        } else {
+            length_ = level.collapse32(static_cast<const std::uint32_t*>(text.units), n, inner);
         }
+        if (length_ > 0 && inner[length_ - 1] == 0) --length_;
+        inner[length_] = 0;
     }
 
-    [[nodiscard]] std::span<const std::uint16_t> numbers() const {
-        return std::span(numbers_).first(length_);
+    [[nodiscard]] const std::uint32_t* data() const { return codes_.data(); }
+    [[nodiscard]] std::uint32_t number(std::size_t triple) const {
+        const std::uint32_t* first = codes_.data() + triple;
+        return ((first[0] * kBase + first[1]) * kBase + first[2]) >> 16U;
     }
+    // As many triples as letters and inner spaces.
+    [[nodiscard]] std::size_t n_triples() const { return length_; }
 
   private:
-    std::vector<std::uint32_t> codes_;
-    std::vector<std::uint16_t> numbers_;
+    std::vector<std::uint32_t> codes_ = {0};
     std::size_t length_ = 0;
 };
 
 // ---- one question --------------------------------------------------------------------------
 
+constexpr std::size_t kSlots = std::size_t{65536} >> kernels::kFilterShift;
+
 // Which numbers are the question's, and how its different ones are counted from 0.
 class Question {
   public:
-    void read(std::span<const std::uint16_t> numbers) {
-        for (const std::uint16_t number : different_) members_[number / kBits] = 0;
-        different_.assign(numbers.begin(), numbers.end());
+    void read(const Codes& codes) {
+        for (const std::uint32_t number : different_) filter_[slot_of(number)] = 0;
+        n_asked_ = codes.n_triples();
+        different_.resize(n_asked_);
+        for (std::size_t i = 0; i < n_asked_; ++i) different_[i] = codes.number(i);
         std::ranges::sort(different_);
         different_.erase(std::unique(different_.begin(), different_.end()), different_.end());
-        for (const std::uint16_t number : different_) {
-            members_[number / kBits] |= std::uint64_t{1} << (number % kBits);
+        for (std::size_t i = different_.size(); i-- > 0;) {
+            filter_[slot_of(different_[i])] = 1;
+            first_[slot_of(different_[i])] = static_cast<std::uint32_t>(i);
         }
-        n_asked_ = numbers.size();
     }
 
-    [[nodiscard]] std::uint64_t holds(std::uint16_t number) const {
-        return (members_[number / kBits] >> (number % kBits)) & 1U;
-    }
-    [[nodiscard]] std::size_t place_of(std::uint16_t number) const {
-        return static_cast<std::size_t>(std::ranges::lower_bound(different_, number) -
-                                        different_.begin());
+    [[nodiscard]] const std::uint8_t* filter() const { return filter_.data(); }
+    // Of a number that the filter knows; n_different() where it is not the question's.
+    [[nodiscard]] std::size_t which(std::uint32_t number) const {
+        std::size_t place = first_[slot_of(number)];
+        while (place < different_.size() && different_[place] < number) ++place;
+        return place < different_.size() && different_[place] == number ? place : different_.size();
     }
     [[nodiscard]] std::size_t n_asked() const { return n_asked_; }
     [[nodiscard]] std::size_t n_different() const { return different_.size(); }
 
   private:
-    static constexpr std::size_t kBits = 64;
-    std::array<std::uint64_t, 65536 / kBits> members_{};
-    std::vector<std::uint16_t> different_;
+    static std::size_t slot_of(std::uint32_t number) { return number >> kernels::kFilterShift; }
+
+    std::vector<std::uint8_t> filter_ = std::vector<std::uint8_t>(kSlots);
+    std::vector<std::uint32_t> first_ = std::vector<std::uint32_t>(kSlots);
+    std::vector<std::uint32_t> different_;  // ascending
     std::size_t n_asked_ = 0;
 };
 
 // Where a passage has the question's triples, and how many stand near each other.
 class Hits {
   public:
-    double share(std::span<const std::uint16_t> numbers, const Question& question) {
-        find(numbers, question);
+    double share(const kernels::EchoKernels& level, const Codes& codes, const Question& question,
+                 double limit) {
+        const std::size_t n_triples = codes.n_triples();
+        if (places_.size() < n_triples + 1) {
+            places_.resize(n_triples + 1);
+            which_.resize(n_triples + 1);
+        }
+        const std::size_t n_sifted =
+            level.sift(codes.data(), n_triples, question.filter(), places_.data());
+        n_hits_ = 0;
+        inside_.assign(question.n_different() + 1, 0U);
+        std::size_t all = 0;
+        for (std::size_t i = 0; i < n_sifted; ++i) {
+            const std::size_t which = question.which(codes.number(places_[i]));
+            places_[n_hits_] = places_[i];
+            which_[n_hits_] = static_cast<std::uint32_t>(which);
+            const bool is_hit = which < question.n_different();
+            n_hits_ += is_hit ? 1U : 0U;
+            all += is_hit && inside_[which] == 0 ? 1U : 0U;
+            inside_[which] = 1;
+        }
         const auto share_of = [&](std::size_t most, std::size_t doublings) {
             return static_cast<double>(most) / static_cast<double>(question.n_different()) -
                    static_cast<double>(doublings) / kDiscount;
         };
-        const std::size_t all = most_within(numbers.size());
         double best = 0;
         std::size_t width = kNarrowest * question.n_asked();
         for (std::size_t doublings = 0;; ++doublings, width *= 2) {
-            // No wider window holds more than all.
-            if (share_of(all, doublings) <= best) return best;
-            const bool whole = width >= numbers.size();
+            // No wider window holds more than all. A limit that is NaN stops nothing.
+            if (best > limit || share_of(all, doublings) <= std::max(best, limit)) return best;
+            const bool whole = width >= n_triples;
             best = std::max(best, share_of(whole ? all : most_within(width), doublings));
             if (whole) return best;
         }
     }
 
   private:
-    void find(std::span<const std::uint16_t> numbers, const Question& question) {
-        if (places_.size() < numbers.size()) places_.resize(numbers.size());
-        std::size_t n_hits = 0;
-        for (std::size_t i = 0; i < numbers.size(); ++i) {
-            places_[n_hits] = i;
-            n_hits += question.holds(numbers[i]);
-        }
-        n_hits_ = n_hits;
-        if (which_.size() < n_hits) which_.resize(n_hits);
-        for (std::size_t hit = 0; hit < n_hits; ++hit) {
-            which_[hit] = question.place_of(numbers[places_[hit]]);
-        }
-        inside_.resize(question.n_different());
-    }
-
     // Most different triples of the question in `width` places that follow each other.
     std::size_t most_within(std::size_t width) {
         std::ranges::fill(inside_, 0U);
@@ -182,21 +163,27 @@ class Hits {
         return most;
     }
 
-    std::vector<std::size_t> places_, which_;
-    std::vector<std::uint32_t> inside_;
+    std::vector<std::uint32_t> places_, which_, inside_;
     std::size_t n_hits_ = 0;
 };
 
 struct Scratch {
-    Triples triples;
+    Codes codes;
     Question question;
     Hits hits;
 };
 
+void check_letters(const TextView& text) {
+    if (text.n_units < kMostLetters) return;
+    refuse("texts", "fewer than 2147483648 letters each", std::to_string(text.n_units));
+}
+
 double letters_of(const EchoInput& given, std::size_t query) {
     double n_letters = 0;
     for (std::int64_t row = given.offsets[query]; row < given.offsets[query + 1]; ++row) {
-        n_letters += static_cast<double>(given.passages[static_cast<std::size_t>(row)].n_units);
+        const TextView& passage = given.passages[static_cast<std::size_t>(row)];
+        check_letters(passage);
+        n_letters += static_cast<double>(passage.n_units);
     }
     return n_letters;
 }
@@ -210,27 +197,35 @@ void echo_shares(const EchoInput& given, std::span<double> shares, int n_threads
         refuse("shares", std::to_string(given.passages.size()) + " values, as many as passages",
                std::to_string(shares.size()));
     }
+    if (!given.limits.empty() && given.limits.size() != given.questions.size()) {
+        refuse("limits", std::to_string(n_queries) + " values, as many as questions",
+               std::to_string(given.limits.size()));
+    }
     double n_letters = 0;
     for (const std::int64_t query : given.queries) {
         if (query < 0 || query >= n_queries) {
             refuse("queries", "0 to " + std::to_string(n_queries - 1), std::to_string(query));
         }
+        check_letters(given.questions[static_cast<std::size_t>(query)]);
         n_letters += letters_of(given, static_cast<std::size_t>(query));
     }
     const int threads =
         n_threads > 0 ? n_threads : threads_worth_waking(kOperationsPerLetter * n_letters);
+    const kernels::EchoKernels& level = chosen_kernels();
     std::vector<Scratch> scratch(static_cast<std::size_t>(threads));
     const auto run = [&](std::int64_t task, int thread) {
         Scratch& own = scratch[static_cast<std::size_t>(thread)];
         const auto query = static_cast<std::size_t>(given.queries[static_cast<std::size_t>(task)]);
-        own.triples.read(given.questions[query]);
-        own.question.read(own.triples.numbers());
+        const double limit =
+            given.limits.empty() ? std::numeric_limits<double>::quiet_NaN() : given.limits[query];
+        own.codes.read(level, given.questions[query]);
+        own.question.read(own.codes);
         for (std::int64_t row = given.offsets[query]; row < given.offsets[query + 1]; ++row) {
             const auto passage = static_cast<std::size_t>(row);
             shares[passage] = 0;
             if (own.question.n_different() == 0) continue;
-            own.triples.read(given.passages[passage]);
-            shares[passage] = own.hits.share(own.triples.numbers(), own.question);
+            own.codes.read(level, given.passages[passage]);
+            shares[passage] = own.hits.share(level, own.codes, own.question, limit);
         }
     };
     parallel_for(std::ssize(given.queries), run, threads);

@@ -163,5 +163,9 @@ def bounded_selection(
 ) -> SelectionParts: ...
 def leading_means(values: Float32Array, offsets: Int64Array, k: int) -> Float64Array: ...
 def echo_shares(
-    questions: Sequence[str], passages: Sequence[str], offsets: Int64Array, queries: Int64Array
+    questions: Sequence[str],
+    passages: Sequence[str],
+    offsets: Int64Array,
+    queries: Int64Array,
+    limits: Float64Array | None = None,
 ) -> Float64Array: ...

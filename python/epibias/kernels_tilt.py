@@ -134,6 +134,7 @@ def echo_shares(
     passages: Sequence[str],
     offsets: Int64Array,
     queries: Int64Array,
+    limits: Float64Array | None = None,
 ) -> Float64Array:
     """Tell how much of its question each passage says in one place (`epibias.defenses.echo`).
 
@@ -146,6 +147,9 @@ def echo_shares(
         Where each question's passages start.
     queries : int64 [n]
         Questions whose passages are looked at.
+    limits : float64 [n_queries], optional
+        Where only matters whether a share is above that of its question: it is then exact in
+        that alone, and takes less time. NaN for a question without.
 
     Returns
     -------
@@ -168,10 +172,11 @@ def echo_shares(
     array([ 1.  ,  0.25,  -inf])
     """
     try:
-        return _core.echo_shares(questions, passages, offsets, queries)
+        return _core.echo_shares(questions, passages, offsets, queries, limits)
     except (TypeError, ValueError):
         pass
     on_cpu("offsets", offsets, np.int64, 1)
     on_cpu("queries", queries, np.int64, 1)
+    on_cpu_or_none("limits", limits, np.float64, 1)
     with core_errors():
-        return _core.echo_shares(questions, passages, offsets, queries)
+        return _core.echo_shares(questions, passages, offsets, queries, limits)

@@ -10,9 +10,9 @@
 //   the question) - d / 12, and at least 0.
 // Shapes: ragged. Query i owns offsets[i] to offsets[i + 1] of passages and shares.
 // Code points in -> integers -> float64, rounded as written.
-// Determinism: the same for every thread count and batch.
-// Complexity: letters + hits * widths a passage. Memory per task: 22 bytes a letter of the longest
-//   passage. Nothing of a text is kept.
+// Determinism: the same for every SIMD level, thread count and batch.
+// Complexity: letters + hits * widths a passage. Memory per thread: 40 KB, and 12 bytes a letter of
+//   the longest text. Nothing of a text is kept.
 // Reference: docs/tilt_bound.md; tests/reference_tilt.py.
 #pragma once
 
@@ -33,10 +33,14 @@ struct EchoInput {
     std::span<const TextView> passages;     // [n_passages]
     std::span<const std::int64_t> offsets;  // [n_queries + 1]
     std::span<const std::int64_t> queries;  // those to look at; empty: none
+    // [n_queries]; empty, or NaN: every share is exact. Else only whether a share is above its
+    // question's limit is: what is, or cannot be, is not measured further.
+    std::span<const double> limits;
 };
 
 // Fills `shares`, [n_passages], where the passages are those of `queries`; leaves the others.
-// Throws std::invalid_argument for shapes that do not fit and queries out of range.
+// Throws std::invalid_argument for shapes that do not fit, queries out of range and texts of 2^31
+// letters.
 void echo_shares(const EchoInput& given, std::span<double> shares, int n_threads = 0);
 
 }  // namespace epibias

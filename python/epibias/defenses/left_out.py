@@ -42,12 +42,16 @@ def marked(pool: CandidatePool, marks: BoolArray) -> Int64Array:
     >>> marked(pool, np.array([True, True, False]))
     array([2, 0])
     """
+    if pool.n_queries == 1:
+        return np.array([np.count_nonzero(marks)], np.int64)
     before = np.zeros(len(marks) + 1, np.int64)
     np.cumsum(marks, out=before[1:])
     return np.diff(before[pool.offsets])
 
 
-def shares(pool: CandidatePool, queries: Int64Array) -> Float64Array:
+def shares(
+    pool: CandidatePool, queries: Int64Array, limits: Float64Array | None = None
+) -> Float64Array:
     """Share of its question that each candidate of these queries says again.
 
     Parameters
@@ -55,6 +59,8 @@ def shares(pool: CandidatePool, queries: Int64Array) -> Float64Array:
     pool : CandidatePool
         With query texts and passage texts.
     queries : int64 [n]
+    limits : float64 [n_queries], optional
+        Where only matters whether a share is above it.
 
     Returns
     -------
@@ -73,7 +79,7 @@ def shares(pool: CandidatePool, queries: Int64Array) -> Float64Array:
     """
     asked, texts = pool.query_texts, pool.passage_texts
     assert asked is not None and texts is not None  # noqa: S101, PT018  for mypy
-    return echo_shares(asked, texts, pool.offsets, queries)
+    return echo_shares(asked, texts, pool.offsets, queries, limits)
 
 
 def two_largest(pool: CandidatePool, held: Float64Array, k: int) -> Float64Array:

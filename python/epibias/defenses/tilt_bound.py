@@ -32,7 +32,7 @@ from epibias.kernels_tilt import bounded_selection, leading_means
 from epibias.pool import CandidatePool
 from epibias.selection import Selection
 
-NOTHING, MEMORY, VERSION = "nothing", "memory", "version"
+KNOWN = np.array(["nothing", "memory", "version"])  # where a centre comes from
 NOT_KNOWN = CleanRecord(np.nan, np.nan, np.nan, None)
 
 
@@ -240,29 +240,30 @@ class TiltBound:
         InputError
             A time that is no text.
         """
-        sizes = pool.sizes
+        offsets = pool.offsets
         records = self._remembered(pool)
         unchanged = self._unchanged(pool, records)
-        known = np.full(len(sizes), NOTHING, "<U7")
-        bounds = np.full(len(sizes), self.bound)
-        allowed, counts = None, np.zeros((3, len(sizes)), np.int64)
-        if (self.echo, self.repeat, self.trusted_until) != (None, None, None):
-            queries = np.flatnonzero(~unchanged & (sizes > 0))
+        counts = np.zeros((3, len(unchanged)), np.int64)
+        allowed: BoolArray | None = None
+        from_version: list[int] = []
+        if self.echo is not None or self.repeat is not None or self.trusted_until is not None:
+            queries = np.flatnonzero(~unchanged & (offsets[1:] > offsets[:-1]))
             if len(queries):
-                allowed = np.ones(len(pool.indices), np.bool_)
-                from_version = self._leave_out(pool, queries, records, allowed, counts)
-                known[from_version], bounds[from_version] = VERSION, self.version_bound
+                allowed, from_version = self._leave_out(pool, queries, records, counts)
         centres, spreads = records[:, 0], records[:, 1]
-        has_centre = np.isfinite(centres) & (sizes > 0)
-        known[has_centre & (known == NOTHING)] = MEMORY
-        bounded = has_centre & ~unchanged & (spreads >= 0)
+        has_centre = np.isfinite(centres) & (offsets[1:] > offsets[:-1])
+        known = has_centre.astype(np.int64)
+        widths = np.where(has_centre & ~unchanged & (spreads >= 0), self.bound * spreads, np.inf)
+        if from_version:
+            known[from_version] = 2
+            widths[from_version] = self.version_bound * spreads[from_version]
         parts = bounded_selection(
             pool.similarities,
             pool.scores,
-            pool.offsets,
+            offsets,
             pool.indices,
             np.where(has_centre, centres, 0.0),
-            np.where(bounded, bounds * spreads, np.inf),
+            widths,
             self.k,
             allowed=allowed,
         )
@@ -271,7 +272,7 @@ class TiltBound:
         diagnostics = {
             "n_selected": found["n_selected"],
             "short": found["short"],
-            "known": known,
+            "known": KNOWN[known],
             "tilt_before": found["before"] / scale,
             "tilt_after": found["after"] / scale,
             "n_echo": counts[0],
@@ -293,29 +294,35 @@ class TiltBound:
         """Tell the selections that are what is remembered of them; a NaN never is."""
         if self.memory is None:
             return np.zeros(len(records), np.bool_)
-        near = leading_means(pool.similarities, pool.offsets, self.k) - records[:, 2]
-        centre = leading_means(pool.scores, pool.offsets, self.k) - records[:, 0]
-        same: BoolArray = (np.abs(near) <= SAME) & (np.abs(centre) <= SAME)
+        far = np.empty((2, len(records)))
+        far[0] = leading_means(pool.similarities, pool.offsets, self.k)
+        far[1] = leading_means(pool.scores, pool.offsets, self.k)
+        far -= records[:, 2::-2].T
+        same: BoolArray = np.abs(far, out=far).max(axis=0) <= SAME
         return same
 
     def _leave_out(
-        self,
-        pool: CandidatePool,
-        queries: Int64Array,
-        records: Float64Array,
-        allowed: BoolArray,
-        counts: Int64Array,
-    ) -> list[int]:
-        """Strike echoes, repeats and newcomers of `queries` from `allowed`, and count them.
+        self, pool: CandidatePool, queries: Int64Array, records: Float64Array, counts: Int64Array
+    ) -> tuple[BoolArray, list[int]]:
+        """Tell who of `queries` may be selected: no echo, repeat or newcomer; and count these.
 
-        Where nothing is remembered and trusted candidates are enough, they become the record.
-        Returns the queries of which this is so.
+        Where nothing is remembered and trusted candidates are enough, they become the record; the
+        queries of which this is so come second.
         """
-        listed, from_version = queries.tolist(), []
+        allowed = np.ones(len(pool.indices), np.bool_)
+        from_version: list[int] = []
         has_texts = pool.query_texts is not None and pool.passage_texts is not None
-        held = shares(pool, queries) if self.echo is not None and has_texts else None
-        new = None
-        if self.trusted_until is not None and (pool.metadata or {}).get("time") is not None:
+        has_times = self.trusted_until is not None and (pool.metadata or {}).get("time") is not None
+        held = new = None
+        if self.echo is not None and has_texts:
+            # A record, and the pair of an unknown question, are made of shares as they are; else it
+            # only matters who is above the limit.
+            above = None if has_times else self._limits(records)
+            if above is not None and self.echo_of_two is not None:
+                above[np.isnan(records[:, 3])] = np.nan
+            held = shares(pool, queries, above)
+        if self.trusted_until is not None and has_times:
+            listed = queries.tolist()
             new = of_newcomers(pool, listed, self.trusted_until)
             for query in queries[np.isnan(records[queries, 0])].tolist():
                 part = slice(int(pool.offsets[query]), int(pool.offsets[query + 1]))
@@ -323,15 +330,15 @@ class TiltBound:
                 if record is not None:
                     records[query] = record
                     from_version.append(query)
-        if held is not None and self.echo is not None:
-            own = records[:, 3]
-            limits = np.full(pool.n_queries, self.echo)
+        if held is not None:
+            own, limits = records[:, 3], self._limits(records)
             if self.echo_of_two is not None:
                 _, second = two_largest(pool, held, self.k)
-                limits[second > self.echo_of_two] = self.echo_of_two
-            most = np.repeat(np.where(np.isnan(own), limits, own), pool.sizes)
-            over = held > most if new is None else (held > most) & new
-            allowed &= ~over
+                limits[np.isnan(own) & (second > self.echo_of_two)] = self.echo_of_two
+            over = held > (limits if len(limits) == 1 else np.repeat(limits, pool.sizes))
+            if new is not None:
+                over &= new
+            allowed = ~over
             counts[0] = marked(pool, over)
         if new is not None:
             out = refused(pool, listed, new, most=self.most_newcomers, per_source=self.per_source)
@@ -341,7 +348,13 @@ class TiltBound:
             before = marked(pool, allowed)
             leave_out_repeats(pool, queries, allowed, k=self.k, least=self.repeat)
             counts[1] = before - marked(pool, allowed)
-        return from_version
+        return allowed, from_version
+
+    def _limits(self, records: Float64Array) -> Float64Array:
+        """Largest share that is no echo, of each query: its own, or that of all."""
+        own = records[:, 3]
+        limits: Float64Array = np.where(np.isnan(own), float(self.echo or 0.0), own)
+        return limits
 
     def _of_trusted(
         self, pool: CandidatePool, part: slice, new: BoolArray, held: Float64Array | None

@@ -1,0 +1,31 @@
+// Portable level of echo_shares, and what letters count as.
+#include "kernels/echo_shares_body.hpp"
+
+namespace epibias::kernels {
+namespace {
+
+constexpr EchoCodes mixed_codes() {
+    EchoCodes table{};
+    for (std::uint32_t point = 0; point < 256; ++point) {
+        std::uint32_t code = 0;
+        if (point >= 'a' && point <= 'z') code = point - 'a' + 1;
+        if (point >= 'A' && point <= 'Z') code = point - 'A' + 1;
+        if (point >= '0' && point <= '9') code = point - '0' + 27;
+        if (point > 127) code = kFirstClass + point % kClasses;
+        table.of[point] = code * kEchoMixer;
+    }
+    return table;
+}
+
+}  // namespace
+
+constinit const EchoCodes kEchoMixedCodes = mixed_codes();
+
+namespace scalar {
+const EchoKernels kEcho = {.collapse8 = collapse_all<std::uint8_t>,
+                           .collapse16 = collapse_all<std::uint16_t>,
+                           .collapse32 = collapse_all<std::uint32_t>,
+                           .sift = sift};
+}
+
+}  // namespace epibias::kernels
