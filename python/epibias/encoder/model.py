@@ -161,16 +161,36 @@ def _locate(name: str, revision: str | None) -> tuple[str, str | None]:
             raise InputError("revision", f"None for {PACKAGED_MODEL}", repr(revision))
         folder = Path(spec.submodule_search_locations[0]) / "model"
         return str(folder), metadata.version(PACKAGED_MODEL)
+    place = folder_of(name)
+    if place is None:
+        return name, revision
+    if revision is not None:
+        raise InputError("revision", "None for a folder", repr(revision))
+    return str(place), None
+
+
+def folder_of(name: str) -> Path | None:
+    """Give the folder of a model that is named by its place; None for a name on the hub.
+
+    Raises
+    ------
+    InputError
+        A file, or a name that only a place can have, where nothing is: the hub is not asked for it,
+        which would take a minute where it cannot be reached.
+
+    Examples
+    --------
+    >>> folder_of("cross-encoder/nli-deberta-v3-base") is None
+    True
+    """
     path = Path(name).expanduser()
-    looks_local = name.startswith((".", "/", "~", "\\")) or name.count("/") > 1
     if path.is_dir():
-        if revision is not None:
-            raise InputError("revision", "None for a folder", repr(revision))
-        return str(path), None
+        return path
+    looks_local = name.startswith((".", "/", "~", "\\")) or name.count("/") > 1
     if looks_local or path.exists():
         found = f"{name!r}, which is no folder"
         raise InputError("name_or_path", "the folder of a model, or a name on the hub", found)
-    return name, revision
+    return None
 
 
 def _load(name: str, source: str, revision: str | None, device: str | None) -> Any:  # noqa: ANN401

@@ -17,7 +17,7 @@ import numpy as np
 
 from epibias import _validate
 from epibias._validate import Float32Array
-from epibias.encoder.model import _no_loading_bars
+from epibias.encoder.model import _no_loading_bars, folder_of
 from epibias.errors import InputError, TruncationWarning
 from epibias.nli.base import check_pairs, check_probabilities
 from epibias.nli.calibration import Calibration
@@ -69,10 +69,12 @@ class CrossEncoderNLI:
     ) -> None:
         self._name = _validate.text("name_or_path", os.fspath(name_or_path))
         self._batch_size = _validate.integer("batch_size", batch_size, low=1)
+        folder = folder_of(self._name)
+        source = self._name if folder is None else str(folder)
         library: Any = _validate.extra("CrossEncoderNLI", "sentence_transformers", "encoder")
         try:
             with _no_loading_bars():
-                self._model = library.CrossEncoder(self._name, revision=revision, device=device)
+                self._model = library.CrossEncoder(source, revision=revision, device=device)
         except Exception as error:  # of a dozen kinds, none documented
             found = f"{self._name!r}: {type(error).__name__}: {str(error)[:200]}"
             expected = "a classifier that can be loaded: a folder, or a name on the hub"
@@ -86,7 +88,7 @@ class CrossEncoderNLI:
         self._identity: dict[str, object] = {
             "kind": "cross_encoder",
             # A folder is known by its last part: the identity must not hang on where it lies.
-            "model": Path(self._name).resolve().name if Path(self._name).is_dir() else self._name,
+            "model": self._name if folder is None else folder.resolve().name,
             "revision": revision or commit,
             "weights": _fingerprint(self._model),
             "tokenizer": _tokenizer_hash(self._model.tokenizer),

@@ -9,6 +9,7 @@ from the claim's own passage alone, and a judgement. Attacks measure their steal
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -268,24 +269,32 @@ class FactReference:
         >>> [one.verdict for one in reference.judged(["A tax was paid", "No tax was paid"], nli)]
         ['SUPPORTS', 'REFUTES']
         """
-        evidence = self.evidence(claims, n_evidence, own, min_similarity=min_similarity)
+        owners = [None] * len(claims) if own is None else list(own)
+        _validate.same_length("own", len(owners), "claims", len(claims))
+        # A sentence that a passage repeats is judged once.
+        counts = Counter(zip(claims, owners, strict=True))
+        asked = [claim for claim, _ in counts]
+        given = None if own is None else [str(owner) for _, owner in counts]
+        evidence = self.evidence(asked, n_evidence, given, min_similarity=min_similarity)
+        n_of_each = list(counts.values())
         found: list[Judgement] = []
-        while len(found) < len(claims):
+        while len(found) < len(asked):
             start = end = len(found)
             n_pairs = 0
-            while end < len(claims) and (
+            while end < len(asked) and (
                 end == start or n_pairs + len(evidence[end]) <= PAIRS_AT_ONCE
             ):
                 n_pairs += len(evidence[end])
                 end += 1
-            values = _probabilities(nli, claims[start:end], evidence[start:end])
+            values = _probabilities(nli, asked[start:end], evidence[start:end])
             place = 0
             for some in evidence[start:end]:
                 found.append(_judgement(some, values[place : place + len(some)], threshold))
                 place += len(some)
             if progress is not None:
-                progress(end - start)
-        return found
+                progress(sum(n_of_each[start:end]))
+        of_claim = dict(zip(counts, found, strict=True))
+        return [of_claim[key] for key in zip(claims, owners, strict=True)]
 
 
 def units_of(reference: Corpus | Sequence[str], unit: str) -> dict[str, tuple[str, set[str]]]:
