@@ -330,7 +330,9 @@ def test_a_place_that_takes_no_files_is_no_place_with_no_space(tmp_path):
     assert any("GB free" in one for one in found.checked)
 
 
-def test_the_report_says_which_axes_a_rule_oriented(tmp_path):
+def test_the_report_says_which_axes_a_rule_oriented(tmp_path, monkeypatch):
+    monkeypatch.setattr("epibias.experiment.bench_report.svg_of", lambda _: "<svg></svg>")
+
     class Unlabelled(FakeLoaders):
         def questions(self, config, choice):
             found = super().questions(config, choice)

@@ -21,6 +21,12 @@ SERVED = SMALL.replace("[0, 1, 5]", "[1]").replace('axes = ["pca", "random"]', "
 SERVED += ANSWERS.replace('cache = "replies.jsonl"', 'url = "http://127.0.0.1:1/v1"\nmodel = "m"')
 
 
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch):
+    """No figures: they take most of the time, and other tests look at them."""
+    monkeypatch.setattr("epibias.experiment.bench_report.svg_of", lambda _: "<svg></svg>")
+
+
 class Served(FakeLoaders):
     """A server that is killed after so many prompts; replies are kept as those of a real one."""
 

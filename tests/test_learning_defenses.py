@@ -57,6 +57,12 @@ SET = load_questions("debates")
 ENCODER = FakeEncoder()
 
 
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch):
+    """No figures: they take most of the time, and other tests look at them."""
+    monkeypatch.setattr("epibias.experiment.bench_report.svg_of", lambda _: "<svg></svg>")
+
+
 def measured(tmp_path):
     """Inputs, axes, plan and rows of two questions."""
     experiment = Experiment(read_config(write_config(tmp_path, TEXT)), tmp_path, FakeLoaders())
