@@ -122,15 +122,17 @@ class Hits {
         const std::size_t n_sifted =
             level.sift(codes.data(), n_triples, question.filter(), places_.data());
         n_hits_ = 0;
+        // Without a branch: which triples come again is not to be guessed. The last place is that
+        // of what is not the question's.
         inside_.assign(question.n_different() + 1, 0U);
+        inside_.back() = 1;
         std::size_t all = 0;
         for (std::size_t i = 0; i < n_sifted; ++i) {
             const std::size_t which = question.which(codes.number(places_[i]));
             places_[n_hits_] = places_[i];
             which_[n_hits_] = static_cast<std::uint32_t>(which);
-            const bool is_hit = which < question.n_different();
-            n_hits_ += is_hit ? 1U : 0U;
-            all += is_hit && inside_[which] == 0 ? 1U : 0U;
+            n_hits_ += which < question.n_different() ? 1U : 0U;
+            all += 1U - inside_[which];
             inside_[which] = 1;
         }
         const auto share_of = [&](std::size_t most, std::size_t doublings) {

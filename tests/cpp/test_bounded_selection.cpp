@@ -22,7 +22,7 @@ struct Pools {
     std::vector<float> similarities, scores;
     std::vector<std::int64_t> offsets;
     std::vector<double> centres, widths;
-    Marks allowed = {};
+    Marks allowed;
 };
 
 struct Selected {
@@ -43,7 +43,7 @@ Selected run(const Pools& pools, std::int64_t k, int n_threads = 1) {
 
 Pools one_query(std::vector<float> similarities, std::vector<float> scores, double width) {
     const auto n = static_cast<std::int64_t>(scores.size());
-    return {std::move(similarities), std::move(scores), {0, n}, {0.0}, {width}};
+    return {std::move(similarities), std::move(scores), {0, n}, {0.0}, {width}, {}};
 }
 
 Pools random_pools(std::size_t n_queries, unsigned seed) {
@@ -102,8 +102,8 @@ TEST_CASE("bounded_selection: fewer than k, nothing allowed, no candidates, no q
     const auto selected = run(nothing, 1);
     CHECK(selected.chosen == Marks{0, 0});
     CHECK(selected.before[0] == 0.0);
-    CHECK(run({{}, {}, {0, 0}, {0.0}, {0.0}}, 3).after[0] == 0.0);
-    CHECK(run({{}, {}, {0}, {}, {}}, 3).after.empty());
+    CHECK(run({{}, {}, {0, 0}, {0.0}, {0.0}, {}}, 3).after[0] == 0.0);
+    CHECK(run({{}, {}, {0}, {}, {}, {}}, 3).after.empty());
 }
 
 TEST_CASE("bounded_selection: threads and batches do not matter; no selection moves away") {

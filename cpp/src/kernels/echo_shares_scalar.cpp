@@ -4,7 +4,7 @@
 namespace epibias::kernels {
 namespace {
 
-constexpr EchoCodes mixed_codes() {
+constexpr EchoCodes mixed_codes() noexcept {
     EchoCodes table{};
     for (std::uint32_t point = 0; point < 256; ++point) {
         std::uint32_t code = 0;
