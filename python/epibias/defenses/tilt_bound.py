@@ -241,19 +241,20 @@ class TiltBound:
             A time that is no text.
         """
         offsets = pool.offsets
+        filled = offsets[1:] > offsets[:-1]
         records = self._remembered(pool)
         unchanged = self._unchanged(pool, records)
         counts = np.zeros((3, len(unchanged)), np.int64)
         allowed: BoolArray | None = None
         from_version: list[int] = []
         if self.echo is not None or self.repeat is not None or self.trusted_until is not None:
-            queries = np.flatnonzero(~unchanged & (offsets[1:] > offsets[:-1]))
+            queries = np.flatnonzero(filled > unchanged)
             if len(queries):
                 allowed, from_version = self._leave_out(pool, queries, records, counts)
         centres, spreads = records[:, 0], records[:, 1]
-        has_centre = np.isfinite(centres) & (offsets[1:] > offsets[:-1])
+        has_centre = np.isfinite(centres) & filled
         known = has_centre.astype(np.int64)
-        widths = np.where(has_centre & ~unchanged & (spreads >= 0), self.bound * spreads, np.inf)
+        widths = np.where((has_centre > unchanged) & (spreads >= 0), self.bound * spreads, np.inf)
         if from_version:
             known[from_version] = 2
             widths[from_version] = self.version_bound * spreads[from_version]
@@ -309,17 +310,20 @@ class TiltBound:
         Where nothing is remembered and trusted candidates are enough, they become the record; the
         queries of which this is so come second.
         """
-        allowed = np.ones(len(pool.indices), np.bool_)
+        allowed = None
         from_version: list[int] = []
         has_texts = pool.query_texts is not None and pool.passage_texts is not None
         has_times = self.trusted_until is not None and (pool.metadata or {}).get("time") is not None
-        held = new = None
+        held = new = above = None
         if self.echo is not None and has_texts:
             # A record, and the pair of an unknown question, are made of shares as they are; else it
             # only matters who is above the limit.
-            above = None if has_times else self._limits(records)
-            if above is not None and self.echo_of_two is not None:
-                above[np.isnan(records[:, 3])] = np.nan
+            if not has_times:
+                above = (
+                    np.ascontiguousarray(records[:, 3])
+                    if self.echo_of_two is not None
+                    else self._limits(records)
+                )
             held = shares(pool, queries, above)
         if self.trusted_until is not None and has_times:
             listed = queries.tolist()
@@ -331,15 +335,19 @@ class TiltBound:
                     records[query] = record
                     from_version.append(query)
         if held is not None:
-            own, limits = records[:, 3], self._limits(records)
+            limits = self._limits(records) if above is None else above
             if self.echo_of_two is not None:
+                limits = self._limits(records)
                 _, second = two_largest(pool, held, self.k)
-                limits[np.isnan(own) & (second > self.echo_of_two)] = self.echo_of_two
+                unknown = np.isnan(records[:, 3])
+                limits[unknown & (second > self.echo_of_two)] = self.echo_of_two
             over = held > (limits if len(limits) == 1 else np.repeat(limits, pool.sizes))
             if new is not None:
                 over &= new
             allowed = ~over
             counts[0] = marked(pool, over)
+        if allowed is None:
+            allowed = np.ones(len(pool.indices), np.bool_)
         if new is not None:
             out = refused(pool, listed, new, most=self.most_newcomers, per_source=self.per_source)
             counts[2] = marked(pool, allowed & out)
