@@ -101,7 +101,8 @@ class WatchedGenerator:
             The run is to end.
         """
         found: list[Reply | Failure] = []
-        step = 4 * self.concurrency
+        # A slow answer is not to leave the other slots of a server idle; without slots, one each.
+        step = 1 if self.concurrency == 1 else 4 * self.concurrency
         for start in range(0, len(prompts), step):
             self._watch.check()
             found += self._generator.generate(prompts[start : start + step], **options)
