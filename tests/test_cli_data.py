@@ -75,3 +75,15 @@ def test_a_broken_file_leaves_nothing_behind(capsys, tmp_path):
     assert main(["data", "convert", str(broken), "--out", str(out)]) == 2
     assert "line 2" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["broken.jsonl"]
+
+
+def test_a_blank_passage_is_told_with_the_option_that_leaves_it_out(capsys, tmp_path):
+    rows = ['{"_id": "p1", "text": "Yes."}', '{"_id": "p2", "text": " "}']
+    (tmp_path / "corpus.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "Is it?"}\n', encoding="utf-8")
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tp1\t1\n")
+    assert main(["data", "show", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "not blank (where the layout allows it, --blank skip leaves it out), got" in said
+    assert "line 2, id 'p2'" in said
+    assert main(["data", "show", str(tmp_path), "--blank", "skip"]) == 0

@@ -121,9 +121,15 @@ def _load(
 
     with progress_bar() as progress:
         progress.add_task(f"reading {name}", total=None)  # how long a file takes, nobody knows
-        found = load_questions(
-            name, layout=layout, split=split, blank=blank, revision=revision, licence=licence
-        )
+        try:
+            found = load_questions(
+                name, layout=layout, split=split, blank=blank, revision=revision, licence=licence
+            )
+        except InputError as error:
+            if "not blank" not in error.expected or error.argument != "text":
+                raise
+            expected = f"{error.expected} (where the layout allows it, --blank skip leaves it out)"
+            raise InputError(error.argument, expected, error.got, error.where) from None
         return found if per_side is None else labelled_anchors(found, per_side)
 
 
