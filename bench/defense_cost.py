@@ -5,15 +5,18 @@
 
 From vectors to the selection (`CandidatePool.from_vectors`, then `select`) for both, and the
 selection alone. Every question is remembered, and every second one attacked, the first among them:
-one query alone has its passages read and its selection exchanged. Passages have 800 letters and are
-read anew each time; they are those of the shipped debates, joined in some order.
+one query alone has its passages read and its selection exchanged. `clean`: none is attacked.
+Passages have 800 letters and are read anew each time; they are those of the shipped debates, joined
+in some order.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ from epibias._files import write_text
 from epibias.data_sets import load_debates
 from epibias.defenses import BiasDef, TiltBound
 from epibias.defenses.clean_memory import CleanMemory
+from epibias.kernels_tilt import echo_shares
 from epibias.pool import CandidatePool
 
 CASES = ((1, 20), (16, 20), (256, 20), (1, 100), (16, 100), (256, 100))
@@ -46,6 +50,7 @@ def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
             for i, (key, one) in enumerate(memory.records.items())
         }
         tilt = TiltBound(K, echo=0.9, memory=replace(memory, records=moved))
+        quiet = TiltBound(K, echo=0.9, memory=memory)
         biasdef = BiasDef(K)
 
         def pool(made_with: tuple = (queries, candidates, axis), texts: dict = given) -> Any:  # type: ignore[type-arg]
@@ -55,6 +60,7 @@ def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
             {
                 "biasdef": lambda pool=pool, one=biasdef: one.select(pool()),
                 "tilt_bound": lambda pool=pool, one=tilt: one.select(pool()),
+                "tilt_bound, clean": lambda pool=pool, one=quiet: one.select(pool()),
                 "biasdef, select": lambda pool=clean, one=biasdef: one.select(pool),
                 "tilt_bound, select": lambda pool=clean, one=tilt: one.select(pool),
             },
@@ -64,9 +70,27 @@ def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"n_queries": n_queries, "pool": n}
         row |= {name: round(value, 2) for name, value in micro.items()}
         row["ratio"] = round(micro["tilt_bound"] / micro["biasdef"], 2)
+        row["ratio, clean"] = round(micro["tilt_bound, clean"] / micro["biasdef"], 2)
         row["ratio, select"] = round(micro["tilt_bound, select"] / micro["biasdef, select"], 2)
         made.append(row)
     return made
+
+
+def cost_report(seconds: float = SECONDS) -> dict[str, Any]:
+    """Rows, what a letter costs, and how busy the machine was."""
+    load = round(os.getloadavg()[0], 1)
+    return {"rows": cost_rows(seconds), "load_when_it_began": load, "letter_ns": letter_ns()}
+
+
+def letter_ns() -> float:
+    """CPU ns to read a letter of a passage for its echo, as `select` reads it."""
+    (asked, texts), spent = _texts(np.random.default_rng(0), 1, 100), []
+    offsets, query = np.array([0, len(texts[0])]), np.zeros(1, np.int64)
+    for _ in range(200):
+        started = time.process_time()
+        echo_shares(asked, texts[0], offsets, query, np.full(1, 0.5))
+        spent.append(time.process_time() - started)
+    return round(float(np.median(spent)) / sum(map(len, texts[0])) * 1e9, 2)
 
 
 def _texts(rng: np.random.Generator, n_queries: int, n: int) -> tuple[list[str], list[list[str]]]:
@@ -85,7 +109,7 @@ def main() -> None:
     parser.add_argument("--into", type=Path, help="a report of defense_frontier.py")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of calls, each contender")
     options = parser.parse_args()
-    cost = {"rows": cost_rows(options.seconds)}
+    cost = cost_report(options.seconds)
     json.dump(cost, sys.stdout, indent=1)
     if options.into:
         report = json.loads(options.into.read_text(encoding="utf-8"))

@@ -24,7 +24,7 @@ import numpy as np
 import defense_figures
 import defense_methods as methods
 from defense_axes import axis_rows, validity_rows
-from defense_cost import cost_rows
+from defense_cost import cost_report
 from defense_protocol import BLENDS, CHURN, DRAWS, LAMBDAS, LEVELS, POOLS, K, development, folds
 from defense_rows import encoded
 from defense_run import Setting, results
@@ -136,7 +136,7 @@ def main() -> int:
         "axes": axes,
         "validity": validity_rows(axes),
         "results": made,
-        "cost": {"rows": cost_rows()},
+        "cost": cost_report(),
     }  # fmt: skip
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(report, separators=(",", ":")) + "\n", encoding="utf-8")

@@ -154,6 +154,11 @@ class Quoted:
             for row in self.report["cost"]["rows"]
         )
 
+    def clean_ratios(self) -> str:
+        """Give the same where nobody was attacked: least and largest."""
+        found = [row["ratio, clean"] for row in self.report["cost"]["rows"]]
+        return f"{min(found):.1f} to {max(found):.1f}"
+
     def pools(self, family: str, encoder: str, method: str) -> str:
         """Give how many held-out pools a method was run on, clean and with EBI."""
         rows = figures.select(
