@@ -169,7 +169,7 @@ def echo_shares(
     --------
     >>> asked, said = ["Ban cars?", "Why?"], ["We ban cars.", "Bans", "Because."]
     >>> echo_shares(asked, said, np.array([0, 2, 3]), np.array([0])).round(2)
-    array([ 1.  ,  0.25,  -inf])
+    array([1.  , 0.25, -inf])
     """
     try:
         return _core.echo_shares(questions, passages, offsets, queries, limits)

@@ -177,7 +177,7 @@ class TiltBound:
         ...     passage_texts=[["Ban them.", "Cars?", "No.", "Never."]] * 3)
         >>> defense = TiltBound.calibrated(pool, k=4, false_removal=0.6)
         >>> round(defense.echo, 2), round(defense.echo_of_two, 2)
-        (0.5, 0.25)
+        (0.5, 0.38)
         """
         k = _validate.integer("k", k, low=1)
         share = _validate.number("false_removal", false_removal, above=0, below=1)
