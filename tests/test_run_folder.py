@@ -62,6 +62,28 @@ def test_a_run_from_start_to_marker(folder):
     assert folder.rows()[0]["threshold"] is None
 
 
+def test_a_topic_whose_prompts_found_no_server_is_marked_before_its_part_is_there(
+    folder, monkeypatch
+):
+    """Killed in between, a run would take the question for done and be finished without them."""
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with folder.locked():
+        folder.open(SETTINGS, {})
+        folder.write_part("tea", [row("tea")], unanswered=2)
+        with monkeypatch.context() as patch:
+            patch.setattr(raw, "write", killed)
+            for topic, n_prompts in (("tea", 0), ("rain", 1)):
+                with pytest.raises(KeyboardInterrupt):
+                    folder.write_part(topic, [row(topic)], unanswered=n_prompts)
+        assert folder.unanswered(["tea", "rain"]) == {"tea": 2, "rain": 1}
+        assert folder.topics_done(["tea", "rain"]) == ["tea"]
+        folder.write_part("tea", [row("tea")])
+        assert folder.unanswered(["tea", "rain"]) == {"rain": 1}
+
+
 def test_an_unfinished_run_is_resumed_with_its_parts(folder):
     with folder.locked():
         folder.open(SETTINGS, {"n": 1})

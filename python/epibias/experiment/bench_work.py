@@ -59,10 +59,12 @@ class Work:
     def question(self, folder: RunFolder, place: int, row: int) -> None:
         """Measure one question, ask for its answers, keep both."""
         with self.experiment.watch.counting() as unanswered:
-            self._question(folder, place, row)
-        folder.mark_unanswered(self.arm.part(row), unanswered.n)
+            found, others, records = self._found(place, row)
+        folder.write_part(self.arm.part(row), found, others, records, unanswered=unanswered.n)
 
-    def _question(self, folder: RunFolder, place: int, row: int) -> None:
+    def _found(
+        self, place: int, row: int
+    ) -> tuple[list[Row], dict[Table, list[Row]], list[dict[str, Any]]]:
         config = self.experiment.config
         rows = measure_question(self.inputs, self.axes, self.plan, place)
         verdicts: dict[str, int | None] = {}
@@ -88,4 +90,4 @@ class Work:
             ANSWERS: answers,
             VALIDITY: [{**cell, **one} for one in validity],
         }
-        folder.write_part(self.arm.part(row), rows, others, records)
+        return rows, others, records

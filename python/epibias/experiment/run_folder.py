@@ -188,6 +188,8 @@ class RunFolder:
         rows: Sequence[Mapping[str, Any]],
         others: Mapping[raw.Table, Sequence[Mapping[str, Any]]] | None = None,
         lines: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        unanswered: int = 0,
     ) -> None:
         """Keep what was found of one topic, whole or not at all: the main rows come last.
 
@@ -201,7 +203,13 @@ class RunFolder:
             Rows of other tables.
         lines : sequence of mapping, optional
             For JSON lines.
+        unanswered : int
+            Prompts of the topic that found no server. It is marked before its part is there, so
+            that a run killed in between cannot take it for done.
         """
+        mark = self.parts / f"{topic}.unanswered"
+        if unanswered:
+            _files.write_text(mark, f"{unanswered}\n")
         if lines is not None:
             text = "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in lines)
             _files.write_text(self.parts / f"{topic}.jsonl", text)
@@ -210,13 +218,7 @@ class RunFolder:
                 raw.write(temporary, content, self._hash, table)
         with _files.replacing(self._part(topic)) as temporary:
             raw.write(temporary, rows, self._hash)
-
-    def mark_unanswered(self, topic: str, n_prompts: int) -> None:
-        """Keep that so many prompts of a topic found no server; 0 takes the mark away."""
-        mark = self.parts / f"{topic}.unanswered"
-        if n_prompts:
-            _files.write_text(mark, f"{n_prompts}\n")
-        else:
+        if not unanswered:
             mark.unlink(missing_ok=True)
 
     def unanswered(self, topics: Sequence[str]) -> dict[str, int]:
