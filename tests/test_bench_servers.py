@@ -9,11 +9,18 @@ import pytest
 
 from bench_fakes import ANSWERS, SMALL, FakeLoaders, script, write_config
 from epibias.cli import main
+from epibias.errors import ValidityWarning
 from epibias.experiment.bench import UNANSWERED, Experiment, run_bench
+from epibias.experiment.bench_inputs import Loaders
 from epibias.experiment.config import read_config
 from epibias.experiment.run_folder import RunFolder
 from epibias.experiment.watch import StoppedError, Watch, WatchedGenerator, WatchedNLI
-from epibias.generators import CachedGenerator, FixedGenerator, Prompt
+from epibias.generators import (
+    CachedGenerator,
+    FixedGenerator,
+    OpenAICompatibleGenerator,
+    Prompt,
+)
 from epibias.generators.base import Failure
 from epibias.nli import FixedNLI
 
@@ -139,3 +146,24 @@ def test_the_command_ends_with_1_and_says_how_to_go_on(tmp_path, monkeypatch, ca
     assert not (out / "complete.json").exists()
     main(["bench", "run", str(path), "--out", str(out), "--offline"])  # taken as it is
     assert (out / "complete.json").exists()
+
+
+def test_offline_with_nothing_kept_says_so_and_has_answers_that_failed(tmp_path):
+    """A server that never answered leaves no file of replies."""
+    config = read_config(write_config(tmp_path, SERVED.replace("questions = 3", "questions = 2")))
+    out = tmp_path / "run"
+
+    class Offline(FakeLoaders):
+        def generator(self, config, choice, out, *, offline):
+            return Loaders.generator(self, config, choice, out, offline=offline)
+
+    with pytest.warns(ValidityWarning, match=r"'scripted': no reply of it is kept \(.*replies-scr"):
+        run_bench(config, out, offline=True, loaders=Offline())
+    assert (out / "complete.json").exists()
+    _, records = rows_of(out)
+    assert records
+    assert {one["reason"] for one in records} == {"down"}
+    assert not list(out.glob("replies-*"))
+    settings = RunFolder(out).manifest()["settings"]
+    made = OpenAICompatibleGenerator("m", "http://127.0.0.1:1/v1")
+    assert settings["generators"]["scripted"] == made.identity  # as an online run has it

@@ -126,7 +126,8 @@ class RecordsOfOne:
         self._one_thread = threading.RLock()
         self.n_known = self.n_torn = 0
         self._identities: dict[str, Mapping[str, object]] = {}
-        if self._is_offline or self._path.exists():
+        # Without a file nothing is known; whose answers it would have held must then be named.
+        if self._path.exists() or (self._is_offline and identity is None):
             self._read()
         if source is not None:
             identity = source.identity
