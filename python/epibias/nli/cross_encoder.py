@@ -17,7 +17,7 @@ import numpy as np
 
 from epibias import _validate
 from epibias._validate import Float32Array
-from epibias.encoder.model import _no_loading_bars, folder_of
+from epibias.encoder.model import NOT_REACHED, _no_loading_bars, folder_of, is_hub_reached
 from epibias.errors import InputError, TruncationWarning
 from epibias.nli.base import check_pairs, check_probabilities
 from epibias.nli.calibration import Calibration
@@ -72,11 +72,15 @@ class CrossEncoderNLI:
         folder = folder_of(self._name)
         source = self._name if folder is None else str(folder)
         library: Any = _validate.extra("CrossEncoderNLI", "sentence_transformers", "encoder")
+        is_offline = folder is None and not is_hub_reached(source, revision)
         try:
             with _no_loading_bars():
-                self._model = library.CrossEncoder(source, revision=revision, device=device)
+                self._model = library.CrossEncoder(
+                    source, revision=revision, device=device, local_files_only=is_offline
+                )
         except Exception as error:  # of a dozen kinds, none documented
-            found = f"{self._name!r}: {type(error).__name__}: {str(error)[:200]}"
+            why = NOT_REACHED if is_offline else ""
+            found = f"{self._name!r}: {why}{type(error).__name__}: {str(error)[:200]}"
             expected = "a classifier that can be loaded: a folder, or a name on the hub"
             raise InputError("name_or_path", expected, found) from error
         config = self._model.model.config
