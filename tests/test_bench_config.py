@@ -305,6 +305,38 @@ def test_what_the_file_leaves_to_the_environment_is_told_and_found(tmp_path, mon
     assert "threads" not in settings["config"]["generators"][0]
 
 
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "MY_TOKEN", "db_password", "NAMED"])
+def test_a_key_has_no_place_in_an_address_that_is_kept(tmp_path, monkeypatch, name):
+    monkeypatch.setenv(name, "s3cr3t")
+    url = f'url = "http://127.0.0.1:1/${{{name}}}"\nmodel = "m"\nkey_variable = "NAMED"'
+    text = SMALL + ANSWERS.replace('cache = "replies.jsonl"', url)
+    config = read_config(write_config(tmp_path, text))
+    with pytest.raises(InputError, match=r"expected no variable with a key here") as told:
+        config.expanded(config.generators[0].url)
+    assert "s3cr3t" not in str(told.value)
+    assert config.expanded("a path without any") == "a path without any"
+
+
+def test_a_tokenizer_is_no_token(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOKENIZER", "t.json")
+    assert read_config(write_config(tmp_path)).expanded("${TOKENIZER}") == "t.json"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ('key_variable = "sk-s3cr3t"', r"key_variable: expected the name of an environment var"),
+        ('key_variable = "s3cr3t"', r"key_variable: expected the name of an environment variable"),
+        ('url = "http://me:s3cr3t@host/v1"\nmodel = "m"', r"url: expected an address without a us"),
+    ],
+)
+def test_a_key_in_the_file_itself_is_refused_and_not_shown(tmp_path, given, message):
+    text = SMALL + ANSWERS.replace('cache = "replies.jsonl"', f'cache = "replies.jsonl"\n{given}')
+    with pytest.raises(InputError, match=message) as told:
+        read_config(write_config(tmp_path, text))
+    assert "s3cr3t" not in str(told.value)
+
+
 @pytest.mark.parametrize("key", ["reuse_context = true", "threads = 1"])
 def test_keys_of_a_gguf_file_want_one(tmp_path, key):
     text = SMALL + ANSWERS.replace('cache = "replies.jsonl"', f'cache = "replies.jsonl"\n{key}')

@@ -6,9 +6,11 @@ that the file names: `bench_inputs` does. Paths in a file count from the folder 
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from epibias import _validate
 from epibias.errors import InputError
@@ -34,6 +36,7 @@ BUILT_IN_ATTACKS = ("injection", "decoys", "verbatim", "poisonedrag")
 ATTACKS = (*BUILT_IN_ATTACKS, "file")
 PROMPTS = ("answer", "critical_answer")
 SET_OPTIONS = ("layout", "split", "blank", "revision")  # of `load_questions`
+_VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 NLI_KINDS = ("cross_encoder", "onnx", "packaged")
 
 
@@ -208,6 +211,14 @@ def _generator(one: Reader) -> GeneratorChoice:
     if url is not None and gguf is not None:
         raise one.error("gguf", "a url or a gguf file", "both")
     model = one.text("model") if url is not None else one.text("model", None)
+    if url is not None and urlsplit(url).username is not None:
+        expected = "an address without a user or password (see key_variable)"
+        raise one.error("url", expected, "one with a user before the @")
+    key_variable = one.text("key_variable", None)
+    if key_variable is not None and not _VARIABLE_NAME.fullmatch(key_variable):
+        # It is not shown: the key itself may stand there.
+        expected = "the name of an environment variable: A to Z, digits and _"
+        raise one.error("key_variable", expected, "another text")
     cache = one.text("cache", None)
     if url is None and gguf is None and cache is None:
         raise one.error("url", "a url, a gguf file or a cache", "none of them")
@@ -217,7 +228,7 @@ def _generator(one: Reader) -> GeneratorChoice:
         model,
         gguf,
         cache,
-        one.text("key_variable", None),
+        key_variable,
         one.integer("concurrency", 4, low=1, high=256),
         one.flag("reuse_context", False),
         one.integer("threads", 2, low=1, high=256),

@@ -13,6 +13,9 @@ from epibias.errors import InputError
 from epibias.nli import LABELS
 
 FALSE_REMOVAL = 0.05  # as `TiltBound.calibrated` has it, unless the file says another
+_SECRET = re.compile(
+    r"(^|_)(API)?(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)S?(_|$)", re.IGNORECASE
+)
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -256,14 +259,20 @@ class Config:
     def expanded(self, text: str) -> str:
         """Put the environment's values in the place of ``${NAME}``.
 
+        A value stands in messages and in what a run keeps (an address is part of the identity of
+        its generator), so a key has no place here.
+
         Raises
         ------
         InputError
-            A variable that is not set.
+            A variable that is not set, or that is called as those with a key or password are.
         """
 
         def value(found: re.Match[str]) -> str:
             name = found[1]
+            if _SECRET.search(name) or name in (one.key_variable for one in self.generators):
+                expected = "no variable with a key here, as the value is kept (see key_variable)"
+                raise InputError(name, expected, repr(text), self.name)
             if not os.environ.get(name):
                 expected = f"a value in the environment, for {text!r} in the configuration"
                 raise InputError(name, expected, "none", self.name)
