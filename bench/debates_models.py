@@ -69,7 +69,7 @@ def nli_run(folder: Path) -> dict[str, Any]:
         "conditions": list(arm.plan.conditions),
         "table": _table(arm, columns),
         "figure_3": [_beside_the_paper(fact) for fact in figure["facts"]],
-        "n_pairs": len(lines),
+        "n_pairs": sum("pair" in json.loads(line) for line in lines),  # others name the model
         "dropped": _dropped(folder, arm, "fact-check"),
     }
 
