@@ -79,6 +79,8 @@ def test_files_and_folder_are_private_even_the_ones_sqlite_makes(tmp_path):
     old = os.umask(0)
     try:
         cache = EmbeddingCache(tmp_path / "c", IDENTITY, DIM)
+        cache.path.chmod(0o644)
+        cache = EmbeddingCache(tmp_path / "c", IDENTITY, DIM)  # one of before, narrowed
         with sqlite3.connect(cache.path) as connection:  # holds -wal and -shm open
             connection.execute("SELECT count(*) FROM embeddings").fetchone()
             put(cache, range(3))

@@ -14,6 +14,7 @@ import pytest
 from epibias import Passage
 from epibias.errors import InputError
 from epibias.index import Addition, IndexStore
+from epibias.index.database import Database
 from epibias.index.diff import diff_versions
 from epibias.index.integrity import check_store
 from epibias.index.lifecycle import delete_source, retire
@@ -328,6 +329,19 @@ def test_files_that_others_can_read_are_reported(store):
     path = version_folder(store) / "vectors.npy"
     path.chmod(0o644)
     assert check_store(store).problems == (f"{path}: expected mode 600, got 644",)
+
+
+def test_a_database_that_others_could_read_is_narrowed_when_it_is_opened(tmp_path):
+    """Also what SQLite writes beside it: -wal and -shm have the pages of the same tables."""
+    path = tmp_path / "one.sqlite"
+    Database(path).create(["CREATE TABLE t (n INTEGER)"])
+    for mode in (0o644, 0o666):
+        path.chmod(mode)
+        database = Database(path)
+        with database.writing() as connection:
+            connection.execute("INSERT INTO t VALUES (3)")
+            modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
+        assert modes == dict.fromkeys(("one.sqlite", "one.sqlite-wal", "one.sqlite-shm"), 0o600)
 
 
 def test_leftovers_of_a_killed_writer_are_cleared_and_finished(store):
