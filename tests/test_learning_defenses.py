@@ -153,6 +153,24 @@ def test_a_single_question_has_rows_that_failed(tmp_path):
         learner(clean, SET.questions[0].id, None)
 
 
+def test_a_set_of_a_single_question_is_run_to_its_end(tmp_path):
+    """Also the timing of its stages, which learns once more."""
+
+    class Single(FakeLoaders):
+        def questions(self, config, choice):
+            [only] = SET.questions[:1]
+            relevant = {only.id: SET.relevant[only.id]}
+            return replace(SET, questions=(only,), relevant=relevant)
+
+    config = read_config(write_config(tmp_path, TEXT))
+    run_bench(config, tmp_path / "run", loaders=Single())
+    assert (tmp_path / "run" / "complete.json").exists()
+    failed = {
+        one["defense"]: one["status"] == "failed" for one in RunFolder(tmp_path / "run").rows()
+    }
+    assert failed == {"none": False, "tilt-bound": False, "calibrated": True, "memory": True}
+
+
 def test_a_whole_run_by_two_jobs_has_the_same_rows(tmp_path):
     _, _, _, found = measured(tmp_path)
     config = read_config(write_config(tmp_path, TEXT))

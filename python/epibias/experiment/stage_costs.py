@@ -124,9 +124,9 @@ def _times(
         query_texts=(question.text,),
         corpus=clean.corpus,
     )
-    if named.learn is not None:
-        defense = named.learn(clean, question.id, pool)
     try:
+        if named.learn is not None:
+            defense = named.learn(clean, question.id, pool)
         spent["select"], _ = seconds_of(lambda: defense.select(pool))
     except InputError:
         return None
