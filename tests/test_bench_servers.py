@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -22,7 +24,7 @@ from epibias.generators import (
     Prompt,
 )
 from epibias.generators.base import Failure
-from epibias.nli import FixedNLI
+from epibias.nli import CachedNLI, FixedNLI
 
 SERVED = SMALL.replace("[0, 1, 5]", "[1]").replace('axes = ["pca", "random"]', "")
 SERVED += ANSWERS.replace('cache = "replies.jsonl"', 'url = "http://127.0.0.1:1/v1"\nmodel = "m"')
@@ -117,6 +119,41 @@ def test_a_stop_ends_the_threads_of_a_run(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run_bench(config, tmp_path / "run", loaders=Slow(10_000))
     assert len(asked) < 12
+
+
+@pytest.mark.parametrize("kind", ["generator", "nli"])
+def test_a_thread_that_waited_for_its_turn_asks_nothing_after_a_stop(tmp_path, kind):
+    """Else a run of many jobs asks one prompt of each before it ends."""
+    watch, asked = Watch(), []
+    under_way, go_on = threading.Event(), threading.Event()
+
+    def slow(*about):
+        asked.append(about)
+        under_way.set()
+        assert go_on.wait(20)
+        return "Yes." if kind == "generator" else (0, 1, 0)
+
+    if kind == "generator":
+        cached = CachedGenerator(FixedGenerator(slow), tmp_path / "replies.jsonl")
+        watched = WatchedGenerator(cached, watch, counts=True)
+        ask = lambda number: watched.generate([Prompt("own", "1", f"Question {number}?")])  # noqa: E731
+    else:
+        judge = WatchedNLI(CachedNLI(FixedNLI(slow), tmp_path / "nli.jsonl"), watch)
+        ask = lambda number: judge.probabilities([f"Text {number}."], ["So."])  # noqa: E731
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(ask, 0)
+        assert under_way.wait(20)
+        others = [pool.submit(ask, number) for number in (1, 2, 3)]
+        while not all(one.running() for one in others):
+            time.sleep(0.001)
+        time.sleep(0.05)  # they wait for their turn
+        watch.stop.set()
+        go_on.set()
+        assert len(first.result()) == 1
+        for one in others:
+            with pytest.raises(StoppedError):
+                one.result()
+    assert len(asked) == 1
 
 
 def test_what_is_watched_is_as_it_was():

@@ -75,6 +75,9 @@ class Watch:
 class WatchedGenerator:
     """A generator that is asked a few prompts at a time.
 
+    Threads take turns, as they do at its cache: here, so that one that waited looks at the stop
+    before it asks.
+
     Parameters
     ----------
     generator : Generator
@@ -85,6 +88,7 @@ class WatchedGenerator:
 
     def __init__(self, generator: Generator, watch: Watch, *, counts: bool) -> None:
         self._generator, self._watch, self._counts = generator, watch, counts
+        self._turn = threading.Lock()
         self.concurrency = int(getattr(generator, "concurrency", 1))
 
     @property
@@ -104,8 +108,9 @@ class WatchedGenerator:
         # A slow answer is not to leave the other slots of a server idle; without slots, one each.
         step = 1 if self.concurrency == 1 else 4 * self.concurrency
         for start in range(0, len(prompts), step):
-            self._watch.check()
-            found += self._generator.generate(prompts[start : start + step], **options)
+            with self._turn:
+                self._watch.check()
+                found += self._generator.generate(prompts[start : start + step], **options)
         if self._counts:
             gone = sum(isinstance(one, Failure) and one.reason == GONE for one in found)
             self._watch.count(gone)
@@ -113,10 +118,14 @@ class WatchedGenerator:
 
 
 class WatchedNLI:
-    """An NLI model that judges nothing more once the run is to end; calls are left whole."""
+    """An NLI model that judges nothing more once the run is to end; calls are left whole.
+
+    Threads take turns, as at a `WatchedGenerator`.
+    """
 
     def __init__(self, nli: NLI, watch: Watch) -> None:
         self._nli, self._watch = nli, watch
+        self._turn = threading.Lock()
 
     @property
     def identity(self) -> Any:  # noqa: ANN401  as the model has it
@@ -125,5 +134,6 @@ class WatchedNLI:
 
     def probabilities(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Float32Array:
         """Judge pairs; see `NLI.probabilities`."""
-        self._watch.check()
-        return self._nli.probabilities(premises, hypotheses)
+        with self._turn:
+            self._watch.check()
+            return self._nli.probabilities(premises, hypotheses)
