@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from itertools import combinations
 
 import numpy as np
@@ -15,11 +16,23 @@ def letter_triples(text):
     return [padded[i : i + 3] for i in range(len(padded) - 2)]
 
 
+def as_read(text):
+    """Lower case, without accents and what nobody sees, spaces of any width as spaces."""
+    kept = []
+    for letter in unicodedata.normalize("NFD", text.lower()):
+        kind = unicodedata.category(letter)
+        if letter in "\t\n\r" or kind[0] == "Z":
+            kept.append(" ")
+        elif kind[0] != "C" and kind != "Mn":
+            kept.append(letter)
+    return unicodedata.normalize("NFC", "".join(kept))
+
+
 def triple_numbers(text):
     """The same triples as numbers of 16 bits, letters beyond ASCII folded to 223 classes."""
     letters = "abcdefghijklmnopqrstuvwxyz0123456789"
     codes = [0]
-    for letter in text.lower():
+    for letter in as_read(text):
         code = 37 + ord(letter) % 223 if ord(letter) > 127 else letters.find(letter) + 1
         if code or codes[-1]:
             codes.append(code)

@@ -16,6 +16,7 @@ QUESTION = "Should shops close on Sundays?"
 ALPHABETS = [
     "abcdefgh ", "ab c .,!?", "aAbBzZ09 @[`{/:", "äöüßÀÉab ", "ÿ\x80\xa0÷×ab ", "поезд абв",
     "電車 学校", "😀a b𝔘", "İIıKſß ab", "\x00\x7f ab", "Σς Ὀδυσσεύς",
+    "a\u00ad\u200bb \u0301\u064e\ufe0f", "가\u1100\u1161\u11a8 ガ\u3099\u3000", "\ud800a\x01b \u2003",
 ]  # fmt: skip
 
 
@@ -101,6 +102,26 @@ def test_kinds_of_strings_do_not_matter():
     narrow = echo_shares([QUESTION], wide, np.array([0, 4]), np.array([0]))
     assert (narrow == narrow[0]).all()
     assert 0 < narrow[0] < 1
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [
+        "\u00ad".join,  # soft hyphens
+        "\u200b".join,  # spaces of no width
+        "\x01".join,
+        "\u0301".join,  # accents of their own
+        lambda text: text.replace("o", "\u00f3"),  # accents that are part of a letter
+        lambda text: text.replace(" ", "\u00a0"),
+        lambda text: text.replace("S", "\U000e0020S\ufe0f"),
+    ],
+)
+def test_what_an_encoder_does_not_see_hides_no_echo(hide):
+    """Encoders without capitals give each of these the very embedding of the question."""
+    hidden = f"Well. {hide(QUESTION)} Yes."
+    assert hidden.count(QUESTION) == 0
+    assert echo.echo_shares(QUESTION, [hidden]).tolist() == [1.0]
+    assert echo.echo_shares(hide(QUESTION), [f"So {QUESTION.lower()}"]).tolist() == [1.0]
 
 
 def test_triples_of_a_text():

@@ -1,5 +1,6 @@
 // echo_shares in Python: texts are read where Python has them, without the GIL.
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <stdexcept>
@@ -15,35 +16,79 @@ namespace epibias::bindings {
 
 namespace {
 
-// Whether `lower` may change more than the capitals of ASCII, which the core reads as small ones:
-// it leaves the rest of Latin-1, dashes and quotation marks, and Chinese and Korean alone.
+// Whether `as_read` changes nothing in an ASCII text but capitals, which the core reads as small
+// ones, and spaces.
+bool is_plain(const Py_UCS1* units, py::ssize_t n) {
+    std::uint8_t hidden = 0;
+    for (py::ssize_t i = 0; i < n; ++i) {
+        const Py_UCS1 unit = units[i];
+        hidden |= static_cast<std::uint8_t>(
+            ((unit < 0x20) & (unit != 9) & (unit != 10) & (unit != 13)) | (unit == 0x7F));
+    }
+    return hidden == 0;
+}
+
+// The same of any text: Latin-1 without accents and capitals, visible dashes and quotation marks,
+// and Chinese and Korean are told apart quickly; what else there is goes the long way.
 template <typename Unit>
-bool has_capitals(const Unit* units, py::ssize_t n) {
-    bool found = false;
+bool is_plain_of(const Unit* units, py::ssize_t n) {
+    bool other = false;
     for (py::ssize_t i = 0; i < n; ++i) {
         const auto point = static_cast<std::uint32_t>(units[i]);
-        const bool latin = point < 0xC0U || (point - 0xDFU) < 0x21U;
-        const bool marks = (point - 0x2000U) < 0x70U;
-        const bool caseless = (point - 0x3000U) < 0x7000U || (point - 0xAC00U) < 0x2BA4U;
-        found |= !(latin | marks | caseless);
+        const bool ascii = (point - 0x20U) < 0x5FU || point == 9 || point == 10 || point == 13;
+        const bool latin = ((point - 0xA1U) < 0x1FU && point != 0xADU) || point == 0xD7U ||
+                           point == 0xDFU || point == 0xF7U;
+        const bool marks = (point - 0x2010U) < 0x18U || (point - 0x2030U) < 0x2FU;
+        const bool caseless = (point - 0x4E00U) < 0x51F0U || (point - 0xAC00U) < 0x2BA4U;
+        other |= !(ascii | latin | marks | caseless);
     }
-    return found;
+    return !other;
 }
 
-bool has_capitals(const py::handle& text) {
-    if (PyUnicode_IS_ASCII(text.ptr())) return false;
+bool is_plain(const py::handle& text) {
     const py::ssize_t n = PyUnicode_GET_LENGTH(text.ptr());
+    if (PyUnicode_IS_ASCII(text.ptr())) return is_plain(PyUnicode_1BYTE_DATA(text.ptr()), n);
     switch (PyUnicode_KIND(text.ptr())) {
         case PyUnicode_1BYTE_KIND:
-            return has_capitals(PyUnicode_1BYTE_DATA(text.ptr()), n);
+            return is_plain_of(PyUnicode_1BYTE_DATA(text.ptr()), n);
         case PyUnicode_2BYTE_KIND:
-            return has_capitals(PyUnicode_2BYTE_DATA(text.ptr()), n);
+            return is_plain_of(PyUnicode_2BYTE_DATA(text.ptr()), n);
         default:
-            return has_capitals(PyUnicode_4BYTE_DATA(text.ptr()), n);
+            return is_plain_of(PyUnicode_4BYTE_DATA(text.ptr()), n);
     }
 }
 
-// Views of texts that are held as long as it lives; of some as their lower case.
+// A text as encoders without capitals read it: in lower case, without accents and without points
+// that nobody sees; spaces of any width as spaces. With a soft hyphen behind every letter a copy of
+// the question has its very embedding, and would else have none of its triples.
+py::object as_read(const py::handle& text) {
+    const auto unicode = py::module_::import("unicodedata");
+    const auto category = unicode.attr("category");
+    const auto normalize = unicode.attr("normalize");
+    const py::object apart = normalize("NFD", text.attr("lower")());
+    std::u32string kept;
+    for (py::ssize_t i = 0; i < PyUnicode_GET_LENGTH(apart.ptr()); ++i) {
+        const Py_UCS4 point = PyUnicode_READ_CHAR(apart.ptr(), i);
+        if (point >= 0x20 && point < 0x7F) {
+            kept.push_back(point);
+            continue;
+        }
+        const auto letter =
+            py::reinterpret_steal<py::object>(PyUnicode_FromOrdinal(static_cast<int>(point)));
+        const auto kind = category(letter).cast<std::string>();
+        if (kind[0] == 'Z' || point == '\t' || point == '\n' || point == '\r') {
+            kept.push_back(' ');
+        } else if (kind[0] != 'C' && kind != "Mn") {
+            kept.push_back(point);
+        }
+    }
+    const auto together = py::reinterpret_steal<py::object>(PyUnicode_FromKindAndData(
+        PyUnicode_4BYTE_KIND, kept.data(), static_cast<py::ssize_t>(kept.size())));
+    if (!together) throw py::error_already_set();
+    return normalize("NFC", together);
+}
+
+// Views of texts that are held as long as it lives; of some as they are read.
 class HeldTexts {
   public:
     HeldTexts(const char* argument, const py::object& texts) : argument_(argument) {
@@ -63,9 +108,9 @@ class HeldTexts {
             refuse("texts", py::type::handle_of(text), " (row " + std::to_string(row) + ")");
         }
         ready(text);
-        if (has_capitals(text)) {
-            lowered_.push_back(text.attr("lower")());
-            text = lowered_.back();
+        if (!is_plain(text)) {
+            read_.push_back(as_read(text));
+            text = read_.back();
             ready(text);
         }
         views_[row] = {PyUnicode_DATA(text.ptr()), PyUnicode_GET_LENGTH(text.ptr()),
@@ -90,7 +135,7 @@ class HeldTexts {
 
     const char* argument_;
     py::tuple texts_;
-    std::vector<py::object> lowered_;
+    std::vector<py::object> read_;
     std::vector<TextView> views_;
 };
 

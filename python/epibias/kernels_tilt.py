@@ -142,11 +142,12 @@ def echo_shares(
     ----------
     questions : sequence of str [n_queries]
     passages : sequence of str [n_passages]
-        Read where they lie; what is not ASCII is put in lower case first. Nothing is kept.
+        Read where they lie, or first put in lower case, without accents and what nobody sees,
+        where that changes more than ASCII's capitals. Nothing is kept.
     offsets : int64 [n_queries + 1]
         Where each question's passages start.
     queries : int64 [n]
-        Questions whose passages are looked at.
+        Questions whose passages are looked at, each once.
     limits : float64 [n_queries], optional
         Where only matters whether a share is above that of its question: it is then exact in
         that alone, and takes less time. NaN for a question without.

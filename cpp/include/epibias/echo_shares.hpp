@@ -21,7 +21,8 @@
 
 namespace epibias {
 
-// Code points of a text, lower case but for ASCII capitals: one, two or four bytes each.
+// Code points of a text, lower case but for ASCII capitals, without what nobody sees (a soft hyphen
+// between letters is a letter here): one, two or four bytes each.
 struct TextView {
     const void* units = nullptr;
     std::int64_t n_units = 0;
@@ -32,7 +33,7 @@ struct EchoInput {
     std::span<const TextView> questions;    // [n_queries]
     std::span<const TextView> passages;     // [n_passages]
     std::span<const std::int64_t> offsets;  // [n_queries + 1]
-    std::span<const std::int64_t> queries;  // those to look at; empty: none
+    std::span<const std::int64_t> queries;  // those to look at, each once; empty: none
     // [n_queries]; empty, or NaN: every share is exact. Else only whether a share is above its
     // question's limit is: what is, or cannot be, is not measured further.
     std::span<const double> limits;

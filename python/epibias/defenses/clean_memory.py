@@ -95,7 +95,7 @@ def question_key(question: str) -> str:
     >>> len(question_key("Why?")), question_key("Why?") == question_key("Why? ")
     (32, False)
     """
-    return hashlib.blake2b(question.encode("utf-8"), digest_size=16).hexdigest()
+    return hashlib.blake2b(question.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True)
