@@ -118,11 +118,22 @@ def test_the_file_is_private_and_holds_no_text(files):
     assert saved.defense.k == 3
 
 
-def test_a_memory_can_be_left_out_of_the_file(files, capsys):
+def other_anchors(tmp_path):
+    anchors = [
+        {"id": f"a{i}", "vector": (sign * np.eye(6)[1] + 0.01 * np.eye(6)[i]).tolist(),
+         "stance": sign}
+        for i, sign in enumerate((1, -1, 1, -1), 2)
+    ]  # fmt: skip
+    return write(tmp_path / "other.jsonl", anchors)
+
+
+def test_a_memory_can_be_left_out_of_the_file_and_is_then_of_no_axis(files, tmp_path, capsys):
     made = ["calibrate", files["clean"], *files["common"], "-o", files["memory"], "--no-remember"]
     assert main(made) == 0
     assert "no question remembered" in capsys.readouterr().err
     assert read_tilt_bound(files["memory"]).defense.memory is None
+    assert {line["known"] for line in selected(files, "attacked", capsys)} == {"nothing"}
+    files["common"] = ["--anchors", other_anchors(tmp_path), "--method", "ridge"]
     assert {line["known"] for line in selected(files, "attacked", capsys)} == {"nothing"}
 
 
@@ -147,12 +158,7 @@ def test_refused(files, capsys, more, told):
 
 
 def test_another_axis_and_a_changed_file_are_refused(files, tmp_path, capsys):
-    other = [
-        {"id": f"a{i}", "vector": (sign * np.eye(6)[1] + 0.01 * np.eye(6)[i]).tolist(),
-         "stance": sign}
-        for i, sign in enumerate((1, -1, 1, -1), 2)
-    ]  # fmt: skip
-    anchors = write(tmp_path / "other.jsonl", other)
+    anchors = other_anchors(tmp_path)
     asked = ["filter", files["clean"], "--defense", "tilt_bound", "--memory", files["memory"]]
     assert main([*asked, "--anchors", anchors, "--method", "ridge"]) == 2
     assert "the axis that the memory was measured on" in capsys.readouterr().err
@@ -162,6 +168,10 @@ def test_another_axis_and_a_changed_file_are_refused(files, tmp_path, capsys):
         ({"format": "other"}, "a file of format"),
         ({"parameters": {"defense": "none"}}, "TiltBound's"),
         ({"parameters": {"defense": "tilt_bound", "memory": {"a": [1]}}}, "what was written"),
+        (
+            {"parameters": {"defense": "tilt_bound", "memory": {"a": [0.1, -1, 0.5, None]}}},
+            "memory.spread: expected a finite number of at least 0, got -1",
+        ),
         ({"axes": 3}, "a list of axes"),
     ):
         changed = tmp_path / "changed.json"

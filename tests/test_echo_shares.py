@@ -16,7 +16,8 @@ QUESTION = "Should shops close on Sundays?"
 ALPHABETS = [
     "abcdefgh ", "ab c .,!?", "aAbBzZ09 @[`{/:", "äöüßÀÉab ", "ÿ\x80\xa0÷×ab ", "поезд абв",
     "電車 学校", "😀a b𝔘", "İIıKſß ab", "\x00\x7f ab", "Σς Ὀδυσσεύς",
-    "a\u00ad\u200bb \u0301\u064e\ufe0f", "가\u1100\u1161\u11a8 ガ\u3099\u3000", "\ud800a\x01b \u2003",
+    "a\u00ad\u200bb \u0301\u064e\ufe0f", "가\u1100\u1161\u11a8 ガ\u3099\u3000",
+    "\ud800a\x01b \u2003",
 ]  # fmt: skip
 
 

@@ -247,12 +247,24 @@ def test_it_is_a_defence_that_a_manifest_can_make_again():
         {"most_newcomers": -1},
         {"per_source": 0},
         {"trusted_until": " "},
+        {"memory": {"a": (float("nan"), 0.1, 0.6, None)}},
+        {"memory": {"a": ("b", 0.1, 0.6, None)}},
+        {"memory": {"a": (0.1, -0.1, 0.6, 0.3)}},
+        {"memory": {"a": (0.1, 0.1, 0.6, 1.1)}},
         {"memory": CleanMemory({question_key(QUESTION): CleanRecord(0.0, 1.0, 0.5, None)}, 3)},
     ],
 )
 def test_refused(wrong):
     with pytest.raises(InputError):
         TiltBound(**wrong)
+
+
+def test_any_question_is_remembered_even_one_that_no_file_could_hold():
+    pool = texts_pool([0.9, 0.8, 0.7], [0.0, 0.2, 0.1], ["a", "b\ud800", "c"])
+    pool = replace(pool, query_texts=("Why\ud800?",))
+    defense = TiltBound.calibrated(pool, 2, false_removal=0.5)
+    assert defense.select(pool).diagnostics["unchanged"].tolist() == [True]
+    assert question_key("\ud800") != question_key("\udfff")
 
 
 def test_memory_and_calibration_need_texts_and_enough_candidates():

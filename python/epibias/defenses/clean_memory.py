@@ -109,6 +109,11 @@ class CleanMemory:
     k : int
         Passages of a selection.
 
+    Raises
+    ------
+    InputError
+        A record that is not finite, or that no pool can have.
+
     Examples
     --------
     >>> memory = CleanMemory({question_key("Why?"): CleanRecord(0.1, 0.05, 0.6, 0.3)}, 5)
@@ -118,6 +123,15 @@ class CleanMemory:
 
     records: Mapping[str, CleanRecord]
     k: int
+
+    def __post_init__(self) -> None:
+        for key, one in self.records.items():  # a wrong one would bound nothing, and not say so
+            where = f"question {key}"
+            _validate.number("memory.centre", one.centre, where=where)
+            _validate.number("memory.spread", one.spread, low=0, where=where)
+            _validate.number("memory.similarity", one.similarity, where=where)
+            if one.echo is not None:
+                _validate.number("memory.echo", one.echo, low=0, high=1, where=where)
 
     @classmethod
     def of(cls, pool: CandidatePool, k: int = 5) -> CleanMemory:

@@ -67,7 +67,7 @@ class SavedTiltBound:
         return cls(defense, dict(zip(names, np.atleast_2d(axis.axis), strict=True)))
 
     def check_axes(self, axis: PolarizationAxis, names: Sequence[str | None]) -> None:
-        """Refuse axes that the memory was not measured on.
+        """Refuse axes that the memory was not measured on; thresholds alone go with any axis.
 
         Parameters
         ----------
@@ -79,6 +79,8 @@ class SavedTiltBound:
         InputError
             A topic that the memory does not have, or another axis of it.
         """
+        if self.defense.memory is None:
+            return
         for name, row in zip(names, np.atleast_2d(axis.axis), strict=True):
             where = None if name is None else f"topic {name!r}"
             known = self.axes.get(name)
