@@ -6,6 +6,7 @@
 From vectors to the selection (`CandidatePool.from_vectors`, then `select`) for both, and the
 selection alone. Every question is remembered, and every second one attacked, the first among them:
 one query alone has its passages read and its selection exchanged. `clean`: none is attacked.
+`unknown`: none is remembered, so that every one is read, and none is exchanged.
 Passages have 800 letters and are read anew each time; they are those of the shipped debates, joined
 in some order.
 """
@@ -51,6 +52,7 @@ def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
         }
         tilt = TiltBound(K, echo=0.9, memory=replace(memory, records=moved))
         quiet = TiltBound(K, echo=0.9, memory=memory)
+        unknown = TiltBound(K, echo=0.9, echo_of_two=0.5)
         biasdef = BiasDef(K)
 
         def pool(made_with: tuple = (queries, candidates, axis), texts: dict = given) -> Any:  # type: ignore[type-arg]
@@ -61,6 +63,7 @@ def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
                 "biasdef": lambda pool=pool, one=biasdef: one.select(pool()),
                 "tilt_bound": lambda pool=pool, one=tilt: one.select(pool()),
                 "tilt_bound, clean": lambda pool=pool, one=quiet: one.select(pool()),
+                "tilt_bound, unknown": lambda pool=pool, one=unknown: one.select(pool()),
                 "biasdef, select": lambda pool=clean, one=biasdef: one.select(pool),
                 "tilt_bound, select": lambda pool=clean, one=tilt: one.select(pool),
             },
@@ -71,6 +74,7 @@ def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
         row |= {name: round(value, 2) for name, value in micro.items()}
         row["ratio"] = round(micro["tilt_bound"] / micro["biasdef"], 2)
         row["ratio, clean"] = round(micro["tilt_bound, clean"] / micro["biasdef"], 2)
+        row["ratio, unknown"] = round(micro["tilt_bound, unknown"] / micro["biasdef"], 2)
         row["ratio, select"] = round(micro["tilt_bound, select"] / micro["biasdef, select"], 2)
         made.append(row)
     return made

@@ -156,8 +156,16 @@ class Quoted:
 
     def clean_ratios(self) -> str:
         """Give the same where nobody was attacked: least and largest."""
-        found = [row["ratio, clean"] for row in self.report["cost"]["rows"]]
-        return f"{min(found):.1f} to {max(found):.1f}"
+        return self._least_and_largest("ratio, clean") or ""
+
+    def unknown_ratios(self) -> str:
+        """Give the same where nothing is known of any question; older results lack it."""
+        found = self._least_and_largest("ratio, unknown")
+        return f"× {found}" if found else "more"
+
+    def _least_and_largest(self, name: str) -> str | None:
+        found = [row[name] for row in self.report["cost"]["rows"] if name in row]
+        return f"{min(found):.1f} to {max(found):.1f}" if found else None
 
     def pools(self, family: str, encoder: str, method: str) -> str:
         """Give how many held-out pools a method was run on, clean and with EBI."""
