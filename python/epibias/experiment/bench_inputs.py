@@ -67,23 +67,33 @@ class Loaders:
         path = out / f"replies-{choice.name}.jsonl"
         if choice.cache is not None:
             path = config.path(choice.cache)
+        model = identity = None
         if not offline:
-            kept: Generator = CachedGenerator(self._model(config, choice), path)
-        elif choice.url is not None and not path.exists():
+            model = self._model(config, choice)
+        elif not path.exists():  # it was never asked, or never answered
+            asked = self._model(config, replace(choice, key_variable=None))
+            identity = None if asked is None else asked.identity
+        if identity is not None:
             message = (
                 f"generator {choice.name!r}: no reply of it is kept ({path} is not there), so "
                 "offline every one of its prompts fails"
             )
             warnings.warn(message, ValidityWarning, stacklevel=2)
-            identity = self._server(config, replace(choice, key_variable=None)).identity
-            kept = CachedGenerator(None, path, identity=identity)
-        else:
-            kept = CachedGenerator(None, path)
+        kept: Generator = CachedGenerator(model, path, identity=identity)
         return kept
 
     def _model(self, config: Config, choice: GeneratorChoice) -> Generator | None:
         if choice.url is not None:
-            return self._server(config, choice)
+            from epibias.generators.openai_compatible import OpenAICompatibleGenerator
+
+            assert choice.model is not None  # noqa: S101  for mypy; read_config saw to it
+            made: Generator = OpenAICompatibleGenerator(
+                choice.model,
+                config.expanded(choice.url),
+                api_key_variable=choice.key_variable,
+                concurrency=choice.concurrency,
+            )
+            return made
         if choice.gguf is not None:
             from epibias.generators.gguf import GGUFGenerator
 
@@ -95,19 +105,6 @@ class Loaders:
             )
             return local
         return None
-
-    def _server(self, config: Config, choice: GeneratorChoice) -> Generator:
-        from epibias.generators.openai_compatible import OpenAICompatibleGenerator
-
-        assert choice.url is not None  # noqa: S101  for mypy, as the next; read_config saw to it
-        assert choice.model is not None  # noqa: S101
-        made: Generator = OpenAICompatibleGenerator(
-            choice.model,
-            config.expanded(choice.url),
-            api_key_variable=choice.key_variable,
-            concurrency=choice.concurrency,
-        )
-        return made
 
     def nli(self, config: Config, choice: NLIChoice, out: Path) -> NLI:
         """Load a model of natural language inference; what it judged is kept in a file."""
