@@ -37,6 +37,9 @@ def given(seed, dim=12, n_axes=2):
     return [quietly_fitted(unit_rows(rng, 4, dim)) for _ in range(n_axes)], anchors
 
 
+PAIRS = np.repeat(np.eye(12, dtype=np.float32)[:4], 2, axis=0)
+
+
 @pytest.mark.parametrize("penalty", [0.05, 1.0, 20.0])
 @pytest.mark.parametrize("trust", [0.0, 2.0, 50.0])
 @pytest.mark.parametrize("n_axes", [1, 3])
@@ -105,6 +108,8 @@ def test_the_scale_of_stances_and_rows_changes_nothing():
         {"trust": -1.0},
         {"penalty": 0.0},
         {"labels": [1.0] * 8},
+        {"anchors": np.ones((8, 12), np.float32)},
+        {"anchors": PAIRS, "penalty": 1e-300},
         {"others": [quietly_fitted(np.stack([opposed_anchors(1)[0]] * 2))]},
         {"others": [quietly_fitted(opposed_anchors(1, dim=5)[0])]},
     ],

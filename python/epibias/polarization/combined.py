@@ -19,7 +19,7 @@ from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.errors import InputError, ValidityWarning
 from epibias.polarization.axis import PolarizationAxis
 from epibias.polarization.doubt import LEAST_VALIDITY
-from epibias.polarization.fit import prepared_rows
+from epibias.polarization.fit import EQUAL_ANCHORS, prepared_rows
 from epibias.polarization.inputs import stances_of_topics, topics_of
 from epibias.polarization.validity import mean_scores, rank_correlations
 
@@ -62,7 +62,8 @@ def combined_axis(
     Raises
     ------
     InputError
-        No axis at all, an axis of several topics or other columns, weights that do not fit.
+        No axis at all, an axis of several topics or other columns, weights that do not fit, anchors
+        that do not differ.
 
     Examples
     --------
@@ -116,7 +117,16 @@ def with_evidence(
     Returns
     -------
     PolarizationAxis
+
+    Raises
+    ------
+    InputError
+        Anchors that do not differ: they are evidence of nothing.
     """
+    centred = rows - rows.mean(axis=0)
+    variance = float(np.square(centred).sum())
+    if not variance > EQUAL_ANCHORS * float(np.square(rows).sum()):
+        raise InputError("anchors", "anchors that differ", "equal ones")
     everyone = np.arange(len(rows))
     axis = direction(everyone)
     scores = rows @ axis
@@ -127,12 +137,11 @@ def with_evidence(
     elif not alone:
         for left_out in everyone:
             held_out[left_out] = rows[left_out] @ direction(everyone[everyone != left_out])
-    centred = rows - rows.mean(axis=0)
     supporting, opposing = mean_scores(scores[None], signs[None])
     return PolarizationAxis(
         axis=axis.astype(np.float32),
         method=method,
-        explained_variance_ratio=float(np.square(centred @ axis).sum() / np.square(centred).sum()),
+        explained_variance_ratio=float(np.square(centred @ axis).sum()) / variance,
         relative_gap=float("nan"),
         validity=float(rank_correlations(held_out[None], signs[None])[0]),
         neutral_centre=float(supporting[0] + opposing[0]) / 2,

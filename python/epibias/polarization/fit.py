@@ -24,7 +24,7 @@ from epibias.polarization.inputs import Group
 
 _ROW_BYTES = 1 << 25
 _SAME = 1e-7  # a direction shorter than this share of its parts is rounding, not a difference
-_EQUAL_ANCHORS = 1e-14  # the core's rule for the PCA axis, here for every method
+EQUAL_ANCHORS = 1e-14  # the core's rule for the PCA axis, here for every method
 
 # Axes, explained variance ratio, relative gap and validity (None without stances).
 Fits = tuple[Float32Array, Float64Array, Float64Array, Float64Array | None]
@@ -71,7 +71,7 @@ def fit_labelled(
             rows = prepared_rows(anchors[start : start + per_part], normalize)
             centred = rows - rows.mean(axis=1, keepdims=True)
             variance = np.square(centred).sum(axis=(1, 2))
-            _require("anchors that differ", variance > _EQUAL_ANCHORS * _squares(rows), part)
+            _require("anchors that differ", variance > EQUAL_ANCHORS * _squares(rows), part)
             if method == "ridge":
                 directions = ridge(centred, signs, penalty, part)
                 directions = validity.oriented(directions, rows, signs)

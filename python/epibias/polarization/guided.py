@@ -63,7 +63,8 @@ def guided_axis(
     ------
     InputError
         No other axis, one of several topics or other columns, weights that do not fit, anchors and
-        labels as `PolarizationAxis.fit` refuses them, no direction.
+        labels as `PolarizationAxis.fit` refuses them, a penalty that is nothing beside the
+        trust, no direction.
 
     Notes
     -----
@@ -118,6 +119,10 @@ def _regressed(
     along = centred @ known.T  # [n_anchors, n_axes]
     gram = centred @ centred.T + trust * along @ along.T
     gram[np.arange(len(gram)), np.arange(len(gram))] += penalty
-    dual = np.linalg.solve(gram, stances - stances.mean() - centred @ mean)
+    try:
+        dual = np.linalg.solve(gram, stances - stances.mean() - centred @ mean)
+    except np.linalg.LinAlgError:
+        expected = "one that is not lost in the rounding of anchors and trust"
+        raise InputError("penalty", expected, f"{penalty:g}") from None
     total: Float64Array = mean + dual @ centred + trust * (dual @ along) @ known
     return total
