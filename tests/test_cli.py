@@ -172,6 +172,20 @@ def test_topics_choose_the_axis(tmp_path, capsys):
     assert "topic: expected a topic of the anchors ('x', 'y'), got 'z'" in capsys.readouterr().err
 
 
+def test_topics_in_doubt_are_told_by_name(tmp_path, capsys):
+    """The fit knows numbers only; who wrote the anchors knows names."""
+    doubtful = [{**a, "topic": "y", "stance": -2 * (i % 2) + 1} for i, a in enumerate(ANCHORS)]
+    anchors = [{**a, "topic": "x"} for a in ANCHORS] + doubtful
+    passages = write(tmp_path / "p.jsonl", [{"topic": "x", "vector": [1, 0, 0]}])
+    asked = ["score", passages, "--anchors", write(tmp_path / "a.jsonl", anchors)]
+    main(asked)
+    assert "topic 'y'" in capsys.readouterr().err
+    same = [{**a, "topic": "z", "vector": [1.0, 0.5, -0.5]} for a in ANCHORS]
+    write(tmp_path / "a.jsonl", anchors + same)
+    assert main(asked) == 2
+    assert "(topic 'z')" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("fake")
 def test_texts_are_encoded_with_their_titles(tmp_path, capsys):
     anchors = [{"title": "Yes", "text": f"good fine great {i}", "stance": 1} for i in range(3)] + [

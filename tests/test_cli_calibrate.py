@@ -191,3 +191,36 @@ def test_calibrate_needs_texts_and_a_file(files, tmp_path, capsys):
     without = write(tmp_path / "without.jsonl", lines)
     assert main(["calibrate", without, *files["common"], "-o", files["memory"]]) == 2
     assert "query texts and passage texts" in capsys.readouterr().err
+
+
+def test_questions_that_nothing_guards_are_told(files, tmp_path, capsys):
+    """Three pools give no echo limit, and another wording is not in the memory: nothing acts."""
+    few = write(tmp_path / "few.jsonl", queries()[:3])
+    capsys.readouterr()
+    assert main(["calibrate", few, *files["common"], "-o", files["memory"]]) == 0
+    told = capsys.readouterr().err
+    assert "3 clean pools gave no echo limit" in told
+    assert "ridge axis, 4 anchors" in told
+    other = [{**line, "query": line["query"].replace("Should", "Shall")} for line in queries()[:2]]
+    asked = ["filter", write(tmp_path / "other.jsonl", other + queries()[2:3]), *files["common"]]
+    asked += ["--defense", "tilt_bound", "--memory", files["memory"]]
+    assert main(asked) == 0
+    told = capsys.readouterr().err
+    assert "2 of 3 questions are not in the memory" in told
+    assert "it has no echo limit: they are not defended" in told
+    assert main(["filter", few, *asked[2:]]) == 0
+    assert "in the memory" not in capsys.readouterr().err
+
+
+def test_with_enough_pools_echoes_are_left_out_and_the_rest_is_told(files, tmp_path, capsys):
+    made = ["calibrate", files["clean"], *files["common"], "-o", files["memory"]]
+    capsys.readouterr()
+    assert main([*made, "--false-removal", "0.5"]) == 0
+    assert "no echo limit" not in capsys.readouterr().err
+    other = [{**line, "query": line["query"].replace("Should", "Shall")} for line in queries()]
+    files["other"] = write(tmp_path / "other.jsonl", other)
+    asked = ["filter", files["other"], *files["common"], "--defense", "tilt_bound"]
+    assert main([*asked, "--memory", files["memory"]]) == 0
+    told = capsys.readouterr().err
+    assert "6 of 6 questions are not in the memory: their tilt is not bounded" in told
+    assert "not defended" not in told

@@ -202,6 +202,11 @@ def test_a_whole_run_by_two_jobs_has_the_same_rows(tmp_path):
             'key = "calibrated"\ncalibrate = false',
             r"^defense\[2\]\.false_removal: expected calibrate = true beside it, got none",
         ),
+        (
+            'key = "calibrated"\ncalibrate = true\nfalse_removal = 0.1',
+            'key = "calibrated"\nparameters = { calibrate = true }',
+            r"^defense\[2\]\.parameters\.calibrate: expected calibrate beside parameters",
+        ),
     ],
 )
 def test_wrong_keys_are_told(tmp_path, old, new, message):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,7 +22,7 @@ from epibias.cli import jsonl
 from epibias.cli.console import check_output, progress_bar
 from epibias.cli.streams import say
 from epibias.encoder import SentenceTransformerEncoder, encode_in_batches
-from epibias.errors import InputError
+from epibias.errors import InputError, ValidityWarning
 from epibias.polarization import METHODS, PolarizationAxis
 from epibias.polarization.axis_file import (
     VECTORS,
@@ -162,7 +164,26 @@ def axis_of_options(
     members = [np.array([topic == name for topic in topics]) for name in names]
     labels = None if stances is None else [stances[member] for member in members]
     batch = [np.ascontiguousarray(rows[member]) for member in members]
-    return PolarizationAxis.fit(batch, labels, **options), names
+    with _topics_by_name(names):
+        return PolarizationAxis.fit(batch, labels, **options), names
+
+
+@contextlib.contextmanager
+def _topics_by_name(names: Sequence[str | None]) -> Iterator[None]:
+    """Tell topics by name in warnings and errors of a fit, which knows their numbers only."""
+
+    def named(text: str) -> str:
+        return re.sub(r"\btopic (\d+)\b", lambda found: f"topic {names[int(found[1])]!r}", text)
+
+    try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", ValidityWarning)
+            yield
+    except InputError as error:
+        where = None if error.where is None else named(error.where)
+        raise InputError(error.argument, named(error.expected), error.got, where) from None
+    for one in told:
+        warnings.warn(named(str(one.message)), one.category, stacklevel=2)
 
 
 def describe(axis: PolarizationAxis, names: Sequence[str | None]) -> list[dict[str, Any]]:

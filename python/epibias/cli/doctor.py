@@ -20,6 +20,15 @@ EXTRAS = {
     "report": ("plotly", "jinja2"),
 }
 EXTRAS["demo"] = (*(module for modules in EXTRAS.values() for module in modules), PACKAGED_MODULE)
+# Not in the demo; what a run wants besides.
+EXTRAS |= {
+    "figures": ("matplotlib", "jinja2"),
+    "generators": ("httpx", "tenacity"),
+    "gguf": ("xllamacpp",),
+    "nli": ("onnxruntime", "tokenizers"),
+    "hub": ("datasets",),
+    "encryption": ("cryptography",),
+}
 
 
 @guarded

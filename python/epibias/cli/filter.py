@@ -121,6 +121,8 @@ def filter_candidates(
         write_output(output, jsonl.jsonl_text(records))
         for one in axes:
             say(axis_source.summary(one))
+    if saved is not None:
+        _say_unknown(saved.defense, selection)
 
 
 def _saved(
@@ -154,6 +156,19 @@ def _saved(
     if trusted_until is None:
         return saved
     return replace(saved, defense=replace(saved.defense, trusted_until=trusted_until))
+
+
+def _say_unknown(defense: TiltBound, selection: Selection) -> None:
+    """Tell how many questions the memory does not know, and what guards them then."""
+    known = selection.diagnostics["known"].tolist()
+    unknown = known.count("nothing")
+    if unknown:
+        no_limit = defense.echo is None or min(defense.echo, defense.echo_of_two or 1) == 1
+        left = "and it has no echo limit: they are not defended" if no_limit else "echoes apart"
+        say(
+            f"epibias: warning: {unknown} of {len(known)} questions are not in the memory: their "
+            f"tilt is not bounded, {left}"
+        )
 
 
 def _biasdef(preset: str, k: int, settings: dict[str, Any]) -> BiasDef:

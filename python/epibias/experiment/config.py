@@ -181,6 +181,9 @@ def _defense(one: Reader) -> DefenseChoice:
     for name in ("calibrate", "remember", "false_removal"):
         if one.has(name) and kind not in learning:
             raise one.error(name, f"only of kind {' or '.join(learning)}", f"one of {kind}")
+        if name in found.parameters and kind in learning:
+            expected = f"{name} beside parameters, as a key of the defence itself"
+            raise one.error(f"parameters.{name}", expected, "it among them")
     if one.has("false_removal") and not found.calibrate:
         raise one.error("false_removal", "calibrate = true beside it", "none")
     one.finish()
