@@ -80,7 +80,8 @@ class CrossEncoderNLI:
                 )
         except Exception as error:  # of a dozen kinds, none documented
             why = NOT_REACHED if is_offline else ""
-            found = f"{self._name!r}: {why}{type(error).__name__}: {str(error)[:200]}"
+            reason = next((line for line in str(error).splitlines() if line.strip()), "")
+            found = f"{self._name!r}: {why}{type(error).__name__}: {reason.strip()[:300]}"
             expected = "a classifier that can be loaded: a folder, or a name on the hub"
             raise InputError("name_or_path", expected, found) from error
         config = self._model.model.config
