@@ -149,7 +149,7 @@ class RecordsOfOne:
 
 
 def append_lines(path: Path, lines: Iterable[str]) -> None:
-    """Add lines, all of them or none, also beside other processes that do.
+    """Add lines, also beside other processes that do: all or none, and whole ones if it is killed.
 
     As one write and one wait for the disk: that takes longer than many a record to compute.
     """
