@@ -17,11 +17,11 @@ def letter_triples(text):
 
 
 def as_read(text):
-    """Lower case, without accents and what nobody sees, spaces of any width as spaces."""
+    """Lower case, without accents and what nobody sees; spaces of any width and marks as spaces."""
     kept = []
     for letter in unicodedata.normalize("NFD", text.lower()):
         kind = unicodedata.category(letter)
-        if letter in "\t\n\r" or kind[0] == "Z":
+        if letter in "\t\n\r" or kind[0] in "ZPS":
             kept.append(" ")
         elif kind[0] != "C" and kind != "Mn":
             kept.append(letter)

@@ -115,10 +115,15 @@ def test_kinds_of_strings_do_not_matter():
         lambda text: text.replace("o", "\u00f3"),  # accents that are part of a letter
         lambda text: text.replace(" ", "\u00a0"),
         lambda text: text.replace("S", "\U000e0020S\ufe0f"),
+        lambda text: text.replace(" ", "\u2014"),  # dashes
+        lambda text: text.replace(" ", " \u00b7 "),  # marks of Latin-1
+        lambda text: text.replace(" ", "\u00d7"),
+        lambda text: text.replace(" ", "\u3001"),  # and of other scripts
+        lambda text: text.replace(" ", "\u2192"),  # symbols
     ],
 )
 def test_what_an_encoder_does_not_see_hides_no_echo(hide):
-    """Encoders without capitals give each of these the very embedding of the question."""
+    """Encoders give these the very embedding of the question; with marks for spaces, a near one."""
     hidden = f"Well. {hide(QUESTION)} Yes."
     assert hidden.count(QUESTION) == 0
     assert echo.echo_shares(QUESTION, [hidden]).tolist() == [1.0]

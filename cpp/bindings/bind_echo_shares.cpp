@@ -59,8 +59,9 @@ bool is_plain(const py::handle& text) {
 }
 
 // A text as encoders without capitals read it: in lower case, without accents and without points
-// that nobody sees; spaces of any width as spaces. With a soft hyphen behind every letter a copy of
-// the question has its very embedding, and would else have none of its triples.
+// that nobody sees; spaces of any width, punctuation and symbols as spaces. With a soft hyphen
+// behind every letter a copy of the question has its very embedding, and would else have none of
+// its triples.
 py::object as_read(const py::handle& text) {
     const auto unicode = py::module_::import("unicodedata");
     const auto category = unicode.attr("category");
@@ -76,7 +77,8 @@ py::object as_read(const py::handle& text) {
         const auto letter =
             py::reinterpret_steal<py::object>(PyUnicode_FromOrdinal(static_cast<int>(point)));
         const auto kind = category(letter).cast<std::string>();
-        if (kind[0] == 'Z' || point == '\t' || point == '\n' || point == '\r') {
+        const bool is_apart = kind[0] == 'Z' || kind[0] == 'P' || kind[0] == 'S';
+        if (is_apart || point == '\t' || point == '\n' || point == '\r') {
             kept.push_back(' ');
         } else if (kind[0] != 'C' && kind != "Mn") {
             kept.push_back(point);

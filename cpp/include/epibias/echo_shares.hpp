@@ -22,7 +22,8 @@
 namespace epibias {
 
 // Code points of a text, lower case but for ASCII capitals, without what nobody sees (a soft hyphen
-// between letters is a letter here): one, two or four bytes each.
+// between letters is a letter here); of punctuation and symbols, that of Latin-1 and General
+// Punctuation counts as a space, the rest comes as one. One, two or four bytes each.
 struct TextView {
     const void* units = nullptr;
     std::int64_t n_units = 0;

@@ -13,8 +13,9 @@ std::uint32_t mixed_code(Unit unit) {
         return kEchoMixedCodes.of[unit];
     } else {
         const std::uint32_t point = unit;
-        return point < 256 ? kEchoMixedCodes.of[point]
-                           : (kFirstClass + point % kClasses) * kEchoMixer;
+        if (point < 256) return kEchoMixedCodes.of[point];
+        const bool is_mark = point - 0x2010U < 0x4FU;  // dashes, quotation marks, bullets
+        return is_mark ? 0 : (kFirstClass + point % kClasses) * kEchoMixer;
     }
 }
 

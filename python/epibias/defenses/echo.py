@@ -27,10 +27,11 @@ def echo_shares(question: str, passages: Sequence[str]) -> Float64Array:
     Texts are read as encoders without capitals read them: in lower case, without accents and
     without what nobody sees (soft hyphens, spaces of no width, control characters), or a copy of
     the question with one of these in each word would be no echo and have its very embedding.
-    Letters are those of ASCII and digits; runs of all else below 128 and of spaces count as one
-    space, and so does each end of the text. All that is beyond ASCII, dashes too, folds to 223
-    classes, so that any script is told apart somehow, and triples to 65,536 numbers: one in 1,100
-    foreign ones falls on one of a question's 60. Letters that only look alike are others.
+    Letters are those of ASCII and digits; runs of all else below 128, of spaces, punctuation and
+    symbols of any script count as one space, and so does each end of the text. All other letters
+    fold to 223 classes, so that any script is told apart somehow, and triples to 65,536 numbers:
+    one in 1,100 foreign ones falls on one of a question's 60. Letters that only look alike are
+    others.
 
     Parameters
     ----------
