@@ -26,7 +26,7 @@ FORMAT, VERSION = "epibias tilt_bound", 1
 SAME_AXIS = 1e-5  # of the cosine: another machine's rounding is below, another fit is not
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SavedTiltBound:
     """A defence with the axes of its memory.
 
