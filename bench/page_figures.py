@@ -7,7 +7,8 @@ Each part stands between two marks that name it, and only these parts change:
 
 - docs/attacks.md, "attacks": from results/attacks.json (`check_attacks.py`);
 - docs/nli.md, "nli": from results/nli.json (`calibrate_nli.py`);
-- docs/generators.md, "offline-run": from tests/fixtures/offline_run/report.json (`offline_run.py`).
+- docs/generators.md, "offline-run": from tests/fixtures/offline_run/report.json (`offline_run.py`),
+  "second-encoder": from second_encoder.json beside it (`offline_second_encoder.py`).
 """
 
 from __future__ import annotations
@@ -130,6 +131,29 @@ def _validities(topics: Any, name: str) -> str:
     return ", ".join(f"{one[name]['ridge']:.2f}" for one in topics)
 
 
+def second_encoder(document: dict[str, Any]) -> str:
+    """Lay out the axes that two encoders make of the same anchors, and what BiasDef selects."""
+    lines = [
+        "| PS by | topic | validity, ridge / pca | Spearman on shipped anchors | "
+        "AUC of shipped adversarial | adversarial selected of injected |",
+        "|---|---|---|---|---|---|",
+    ]
+    for which, encoder in (("first", document["retrieve"]), ("second", document["score"])):
+        for topic, one in document["topics"][which].items():
+            cells = [
+                [one["validity"][method] for method in METHODS],
+                [one[method]["spearman_shipped_anchors"] for method in METHODS],
+                [one[method]["auc_shipped_adversarial"] for method in METHODS],
+            ]
+            attacked = [s for s in one["selections"] if s["n_injected"]]
+            taken = sum(s["n_adversarial"] for s in attacked)
+            injected = sum(s["n_injected"] for s in attacked)
+            told = " | ".join(" / ".join(f"{value:.2f}" for value in cell) for cell in cells)
+            lines.append(f"| {encoder} | {topic} | {told} | {taken} of {injected} |")
+    return "\n".join(lines)
+
+
+METHODS = ("ridge", "pca")
 PARTS: dict[str, tuple[str, str, Callable[[dict[str, Any]], str]]] = {
     "attacks": ("docs/attacks.md", "bench/results/attacks.json", attacks),
     "nli": ("docs/nli.md", "bench/results/nli.json", nli),
@@ -137,6 +161,11 @@ PARTS: dict[str, tuple[str, str, Callable[[dict[str, Any]], str]]] = {
         "docs/generators.md",
         "tests/fixtures/offline_run/report.json",
         offline_run,
+    ),
+    "second-encoder": (
+        "docs/generators.md",
+        "tests/fixtures/offline_run/second_encoder.json",
+        second_encoder,
     ),
 }
 

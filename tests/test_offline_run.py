@@ -15,6 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
 import offline_run
+import offline_second_encoder
 from epibias.generators import CachedGenerator, Failure, Prompt, Reply
 from offline_report import differences
 
@@ -29,6 +30,21 @@ def report(encoder):
 
 def test_the_run_is_repeated_to_the_last_number(report):
     assert differences(json.loads(json.dumps(report)), KEPT) == []
+
+
+def test_the_second_encoder_hears_what_the_model_wrote(encoder):
+    """CI has MiniLM alone: its half is made again, and the other has the same form."""
+    kept = json.loads((FOLDER / "second_encoder.json").read_text(encoding="utf-8"))
+    assert kept["score"] != kept["retrieve"]
+    again = offline_second_encoder.heard(encoder, encoder)
+    assert differences(json.loads(json.dumps(again)), kept["topics"]["first"]) == []
+    for name, one in kept["topics"]["second"].items():
+        assert one.keys() == kept["topics"]["first"][name].keys()
+        for mine, other in zip(
+            one["selections"], kept["topics"]["first"][name]["selections"], strict=True
+        ):
+            assert mine["n_injected"] == other["n_injected"]
+            assert mine["n_adversarial"] <= mine["n_injected"]
 
 
 def test_a_difference_is_found():
