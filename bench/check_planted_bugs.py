@@ -1,13 +1,14 @@
 """Bugs are put into the CUDA kernels on purpose; the tests must notice every one of them.
 
     python bench/check_planted_bugs.py [--build FOLDER] [--launcher ccache] [--only NAME]
-        [--until-noticed]
+        [--until-noticed] [--part K/N]
 
 A bug stands in a kernel as `EPIBIAS_PLANT("stage.name")` and is there in this build alone, when
 EPIBIAS_PLANTED_BUG names it. With no bug planted all suites must pass in every job. Then each bug
 runs in every job against the suite of its stage. Which job saw which bug goes to
 `bench/results/planted_bugs.json`. With --until-noticed, as in CI, a bug's further jobs are
-left out once one has seen it, and nothing is written. Exit code 1 where a bug goes unnoticed, where
+left out once one has seen it, and nothing is written. With --part, too, every N-th bug alone is
+planted: CI takes a third, another with each commit. Exit code 1 where a bug goes unnoticed, where
 there are fewer than 20, or where a suite is missing.
 """
 
@@ -102,10 +103,13 @@ def main() -> int:
     parser.add_argument("--launcher", help="compiler launcher, for instance ccache")
     parser.add_argument("--only", help="one bug, or the bugs of one stage")
     parser.add_argument("--until-noticed", action="store_true", help="the jobs up to the first")
+    parser.add_argument("--part", default="0/1", metavar="K/N", help="every N-th bug, from the K-th")
     chosen = parser.parse_args()
 
+    first, _, step = chosen.part.partition("/")
     bugs = planted_bugs()
     enough = len(bugs) >= FEWEST_BUGS
+    bugs = bugs[int(first) :: int(step)]
     if chosen.only:
         bugs = [bug for bug in bugs if chosen.only in (bug, bug.split(".")[0])]
     began = time.perf_counter()
@@ -133,7 +137,7 @@ def main() -> int:
         print(f"UNNOTICED: {bug}")
     if not enough:
         print(f"there are fewer than {FEWEST_BUGS} bugs")
-    if not (chosen.only or chosen.until_noticed):
+    if not (chosen.only or chosen.until_noticed or chosen.part != "0/1"):
         results = {"n_bugs": len(bugs), "unnoticed": unnoticed, "seconds": seconds}
         results |= {"seconds_without_bugs": clean, "seen_by": found}
         RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
