@@ -103,7 +103,7 @@ def main() -> int:
     parser.add_argument("--launcher", help="compiler launcher, for instance ccache")
     parser.add_argument("--only", help="one bug, or the bugs of one stage")
     parser.add_argument("--until-noticed", action="store_true", help="the jobs up to the first")
-    parser.add_argument("--part", default="0/1", metavar="K/N", help="every N-th bug, from the K-th")
+    parser.add_argument("--part", default="0/1", metavar="K/N", help="every N-th bug, from K on")
     chosen = parser.parse_args()
 
     first, _, step = chosen.part.partition("/")
