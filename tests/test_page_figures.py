@@ -19,7 +19,7 @@ def bench_module():
     return module
 
 
-@pytest.mark.parametrize("name", ["attacks", "nli", "offline-run"])
+@pytest.mark.parametrize("name", ["attacks", "nli", "offline-run", "second-encoder"])
 def test_a_page_says_what_the_committed_results_say(figures, name):
     page, results, make = figures.PARTS[name]
     if not (figures.ROOT / results).is_file():
@@ -27,6 +27,10 @@ def test_a_page_says_what_the_committed_results_say(figures, name):
     document = json.loads((figures.ROOT / results).read_text(encoding="utf-8"))
     text = (figures.ROOT / page).read_text(encoding="utf-8")
     assert figures.replaced(text, name, make(document)) == text, "python bench/page_figures.py"
+
+
+def test_every_part_is_looked_at(figures):
+    assert set(figures.PARTS) == {"attacks", "nli", "offline-run", "second-encoder"}
 
 
 def test_a_part_is_put_between_its_marks_and_nowhere_else(figures):
