@@ -12,6 +12,7 @@ import json
 import os
 import threading
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -100,7 +101,7 @@ class _Source(Protocol):
     def identity(self) -> Mapping[str, object]: ...
 
 
-class RecordsOfOne:
+class RecordsOfOne(ABC):
     """Where a cache of answers begins: one file, whose answers they are, one thread at a time.
 
     A subclass names `_WHAT` its file holds and has a `_read` that fills `_identities` (by a text
@@ -139,8 +140,8 @@ class RecordsOfOne:
             [identity] = self._identities.values()
         self._identity = dict(identity)
 
-    def _read(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _read(self) -> None: ...
 
     @property
     def identity(self) -> dict[str, object]:
