@@ -11,11 +11,18 @@ import pytest
 from angle_encoder import AngleEncoder
 from epibias import _records
 from epibias.attacks import AdversarialSet
-from epibias.attacks.asking import Ask, together
+from epibias.attacks.asking import Ask, Asker, NotSent, together
 from epibias.attacks.ebi import ebi, ebi_of_many
 from epibias.attacks.ebi_parts import EBIQuestion, EBISettings
 from epibias.errors import InputError
-from epibias.generators import CachedGenerator, FixedGenerator, OpenAICompatibleGenerator, Prompt
+from epibias.generators import (
+    CachedGenerator,
+    Failure,
+    FixedGenerator,
+    OpenAICompatibleGenerator,
+    Prompt,
+    Reply,
+)
 from fake_servers import URL, completion
 
 SETTINGS = EBISettings(
@@ -74,6 +81,8 @@ def test_a_step_is_one_call_for_each_number_of_answer():
     calls = []
 
     class Listening(FixedGenerator):
+        concurrency = 4
+
         def generate(self, prompts, *, repeat=0, **sampling):
             calls.append(([prompt.user for prompt in prompts], repeat))
             return super().generate(prompts, repeat=repeat, **sampling)
@@ -88,13 +97,66 @@ def test_a_step_is_one_call_for_each_number_of_answer():
 
     works = [work("a", 1, 0), work("b", 2, 0), work("c", 0, 0), work("d", 1, 1)]
     echo = Listening(lambda prompt, repeat: f"{prompt.user}-{repeat}")
-    assert together(works, echo, **SAMPLING) == [
+    assert together(works, Asker(echo, **SAMPLING)) == [
         ["a0x-0", "a0y-0"], ["b0x-0", "b0y-0", "b1x-1", "b1y-1"], [], ["d0x-1", "d0y-1"],
     ]  # fmt: skip
     assert calls == [
         (["a0x", "a0y", "b0x", "b0y"], 0), (["d0x", "d0y"], 1), (["b1x", "b1y"], 1),
     ]  # fmt: skip
-    assert together([], echo, **SAMPLING) == []
+    assert together([], Asker(echo, **SAMPLING)) == []
+
+
+def test_no_request_begins_after_one_that_the_server_is_gone_for():
+    asked = []
+
+    class Dying(FixedGenerator):
+        concurrency = 2
+
+    def answer(prompt, repeat):
+        asked.append((prompt.user, repeat))
+        return Failure("timeout", "late", attempts=3) if len(asked) == 3 else "yes"
+
+    def work(name):
+        return (yield [Ask(Prompt("own", "1", name + place), repeat) for place, repeat in ASKS])
+
+    ASKS = [("x", 0), ("y", 0), ("z", 1)]
+    found = together([work("a"), work("b")], Asker(Dying(answer), **SAMPLING))
+    # The two under way with it are answered; the steps are by the number of the answer.
+    assert asked == [("ax", 0), ("ay", 0), ("bx", 0), ("by", 0)]
+    late, gone = Failure("timeout", "late", 3), NotSent("timeout", "late", 0)
+    assert [one.text if isinstance(one, Reply) else one for one in found[0]] == ["yes", "yes", gone]
+    assert [one.text if isinstance(one, Reply) else one for one in found[1]] == [late, "yes", gone]
+
+
+@pytest.mark.parametrize("n_answered", [0, 5])
+def test_a_server_that_hangs_costs_one_deadline_and_not_one_for_each_request(n_answered):
+    room = Room()
+    hung = []
+
+    async def serve(request):
+        if room.n_requests >= n_answered:
+            hung.append(request)
+            await asyncio.Event().wait()
+        return await room._answer(request)
+
+    generator = OpenAICompatibleGenerator(
+        "m", URL, transport=httpx.MockTransport(serve), concurrency=2, request_seconds=0.1,
+        max_attempts=1,
+    )  # fmt: skip
+    outcomes = attack(generator)
+    assert 1 <= len(hung) <= 2
+    assert [one.stopped.message for one in outcomes] == ["no whole answer within 0.1 s"] * 4
+    counted = sum(
+        count
+        for one in outcomes
+        for reason, count in one.adversarial.rejections.items()
+        if "timeout" in reason
+    )
+    assert counted == len(hung), "what was not sent is not counted"
+    assert bool(sum(len(one.adversarial) for one in outcomes)) == bool(n_answered)
+    assert outcomes[3].failure == (
+        "8 of 8 anchors missing after 0 requests; the generator: no whole answer within 0.1 s"
+    )
 
 
 def test_the_server_is_given_as_much_as_it_has_room_for():

@@ -200,13 +200,14 @@ def test_passages_that_a_dead_generator_did_not_edit_are_no_result(capsys, tmp_p
 
     monkeypatch.setattr(generator_options, "generator_of", lambda *_: FixedGenerator(answer))
     short = ["--passages", 2, "--rounds", 2, "--max-evaluations", 5, "--length", 2, "--edits", 1]
-    code, said = make(capsys, "topic-fliprag", tmp_path / "set", *short)
+    two = ["--question", "fourday-query-01"]
+    code, said = make(capsys, "topic-fliprag", tmp_path / "set", *short, *two)
     assert code == 1
     assert len(answered) == 5
     made = AdversarialSet.read(tmp_path / "set.unfinished")
     assert {one.polarity for one in made.passages} == {"positive"}
     assert not (tmp_path / "set").exists()
-    assert "the generator went away, 1 question unfinished" in said.err
+    assert "the generator went away, 2 questions unfinished" in said.err
 
 
 @pytest.mark.usefixtures("fake")

@@ -124,7 +124,7 @@ def test_every_rejection_is_counted_by_its_reason():
             "A short tram, angle 27.",  # near duplicate of the first: the same angle
             "A tram, angle 50.",  # PS .77
         ),
-        Failure("timeout", "no answer within 30 s", attempts=3),
+        Failure("refused", "a content filter stopped the answer", attempts=1),
     ]
     generator, _ = scripted(replies, ["nothing of the form", "nor here"])
     outcome = made(generator, settings=settings)
@@ -135,7 +135,7 @@ def test_every_rejection_is_counted_by_its_reason():
         "too long": 1,
         "near duplicate": 1,
         "PS beyond the tolerance": 1,
-        "generator: timeout": 1,
+        "generator: refused": 1,
     }
     assert outcome.missing == {"positive": 8, "negative": 9}
 
@@ -214,6 +214,19 @@ def test_a_side_whose_generator_goes_away_is_stopped_and_the_other_is_kept():
     assert outcome.missing == {"positive": 0, "negative": 2}
     assert outcome.stopped == gone
     assert [repeat for name, repeat, _ in asked if name == "adversarial"] == [0, 0]
+
+
+def test_why_the_generator_went_away_is_not_lost_behind_a_bad_reply():
+    gone = Failure("timeout", "no whole answer within 120 s", attempts=3)
+    bad = Failure("truncated", "cut off", attempts=1)
+
+    class AtOnce(FixedGenerator):
+        concurrency = 2
+
+    outcome = made(AtOnce(lambda prompt, repeat: gone if "angle 30" in prompt.user else bad),
+                   anchors=[Passage(f"p{a}", f"Tram at angle {a}.") for a in (-30, 10, 30)],
+                   settings=replace(SETTINGS, max_requests=1))  # fmt: skip
+    assert outcome.stopped == gone
 
 
 def test_anchors_and_candidates_of_ones_own():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from epibias.attacks.asking import Ask, Work
+from epibias.attacks.asking import Ask, NotSent, Work
 from epibias.attacks.ebi_parts import EBISettings, Tally, WrittenAnchors
 from epibias.attacks.embedding import normal_form
 from epibias.corpus import Passage
@@ -44,7 +44,8 @@ def write_anchors(question: str, settings: EBISettings, tally: Tally) -> Work[Wr
             break
         prompt = render("anchors", question=question, stances=missing)
         [reply] = yield [Ask(prompt, len(prompts))]
-        prompts.append(prompt.sha256)
+        if not isinstance(reply, NotSent):
+            prompts.append(prompt.sha256)
         if isinstance(reply, Failure):
             if tally.failed(reply, "anchors: "):
                 break

@@ -1,9 +1,10 @@
-"""Several attacks ask one generator at once: steps in, their results out, in their order.
+"""How attacks ask a generator: several at once, and nothing more once its server is gone.
 
-Owns how requests of works that do not depend on each other are sent together, so that a server
-with room for several is not asked one by one. A work is a Python generator that yields the requests
-of a step and is sent their replies. What it makes of them depends on its own replies alone: never
-on which works run beside it, nor on whose reply comes first.
+Owns the one rule for a server that died or hangs (`Asker`), and how requests of works that do not
+depend on each other are sent together (`together`), so that a server with room for several is not
+asked one by one. A work is a Python generator that yields the requests of a step and is sent their
+replies. What it makes of them depends on its own replies alone: never on which works run beside it,
+nor on whose reply comes first.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from epibias import _validate
 from epibias.generators import Failure, Generator, Prompt, Reply
 
 _T = TypeVar("_T")
@@ -40,6 +42,17 @@ Answers: TypeAlias = "Sequence[Reply | Failure]"
 Work: TypeAlias = Steps[Sequence[Ask], Answers, _T]
 
 
+@dataclass(frozen=True)
+class NotSent(Failure):
+    """A request that was not sent, because the server was gone by then; in the words of why.
+
+    Examples
+    --------
+    >>> NotSent("down", "refused", attempts=0).attempts
+    0
+    """
+
+
 def ends_the_work(answer: Reply | Failure) -> bool:
     """Whether to ask no more: the server is gone, and not just this answer.
 
@@ -51,27 +64,79 @@ def ends_the_work(answer: Reply | Failure) -> bool:
     >>> ends_the_work(Failure("down", "refused", 4)), ends_the_work(Failure("empty", "blank", 1))
     (True, False)
     """
+    if isinstance(answer, NotSent):
+        return True
     return isinstance(answer, Failure) and answer.reason in GIVEN_UP and answer.attempts > 0
 
 
-def together(
-    works: Sequence[Work[_T]],
-    generator: Generator,
-    *,
-    temperature: float,
-    max_tokens: int,
-    seed: int | None,
-) -> list[_T]:
-    """Run works to their end, the requests of their present steps in as few calls as can be.
+class Asker:
+    """Ask a generator until its server is gone: from then on nothing is sent.
+
+    At most as many requests as the generator has room for are under way, so that none begins after
+    one has failed: a server that hangs costs the deadline of one request, not of each.
+
+    Parameters
+    ----------
+    generator : Generator
+        Asked for `concurrency` replies a call, or one where it says nothing of that.
+    temperature, max_tokens, seed
+        Of every request.
+
+    Attributes
+    ----------
+    stopped : Failure, optional
+        The first that said that the server is gone.
+
+    Examples
+    --------
+    >>> from epibias.generators import FixedGenerator
+    >>> dead = FixedGenerator(lambda prompt, repeat: Failure("down", "refused", 4))
+    >>> asker = Asker(dead, temperature=0, max_tokens=9, seed=0)
+    >>> first, second = asker.ask([Prompt("own", "1", name) for name in "ab"], 0)
+    >>> first.attempts, second
+    (4, NotSent(reason='down', message='refused', attempts=0, text=None))
+    """
+
+    def __init__(
+        self, generator: Generator, *, temperature: float, max_tokens: int, seed: int | None
+    ) -> None:
+        self._generator = generator
+        self._room = int(getattr(generator, "concurrency", 1))
+        self._temperature, self._max_tokens, self._seed = temperature, max_tokens, seed
+        self.stopped: Failure | None = None
+
+    def ask(self, prompts: Sequence[Prompt], repeat: int) -> list[Reply | Failure]:
+        """Answer each prompt, in order; `NotSent` for those that the server was gone for."""
+        answers: list[Reply | Failure] = []
+        for start in range(0, len(prompts), self._room):
+            some = prompts[start : start + self._room]
+            if self.stopped is not None:
+                gone = NotSent(self.stopped.reason, self.stopped.message, attempts=0)
+                answers += [gone] * len(some)
+                continue
+            found = self._generator.generate(
+                some,
+                temperature=self._temperature,
+                max_tokens=self._max_tokens,
+                seed=self._seed,
+                repeat=repeat,
+            )
+            _validate.same_length("replies", len(found), "prompts", len(some))
+            answers += found
+            ended = (one for one in found if isinstance(one, Failure) and ends_the_work(one))
+            self.stopped = next(ended, None)
+        return answers
+
+
+def together(works: Sequence[Work[_T]], asker: Asker) -> list[_T]:
+    """Run works to their end, the requests of their present steps side by side.
 
     Parameters
     ----------
     works : sequence of generators
         Each yields the requests of a step, and is sent the replies in their order.
-    generator : Generator
+    asker : Asker
         Asked once a step for each number of answer among the requests.
-    temperature, max_tokens, seed
-        Of its requests.
 
     Returns
     -------
@@ -85,7 +150,8 @@ def together(
     ...     [reply] = yield [Ask(Prompt("own", "1", name), 0)]
     ...     return reply.text
     >>> generator = FixedGenerator(lambda prompt, repeat: prompt.user.upper())
-    >>> together([work("a"), work("b")], generator, temperature=0, max_tokens=9, seed=0)
+    >>> asker = Asker(generator, temperature=0, max_tokens=9, seed=0)
+    >>> together([work("a"), work("b")], asker)
     ['A', 'B']
     """
     ended: dict[int, _T] = {}
@@ -106,13 +172,7 @@ def together(
         places = [(number, place) for number, asks in step.items() for place in range(len(asks))]
         for repeat in sorted({ask.repeat for asks in step.values() for ask in asks}):
             some = [at for at in places if step[at[0]][at[1]].repeat == repeat]
-            replies = generator.generate(
-                [step[number][place].prompt for number, place in some],
-                temperature=temperature,
-                max_tokens=max_tokens,
-                seed=seed,
-                repeat=repeat,
-            )
+            replies = asker.ask([step[number][place].prompt for number, place in some], repeat)
             answered.update(zip(some, replies, strict=True))
         for number, asks in step.items():
             go_on(number, [answered[number, place] for place in range(len(asks))])

@@ -19,7 +19,7 @@ from epibias._plain import finite_or_none
 from epibias._validate import Float32Array
 from epibias.attacks.adversarial_set import AdversarialPassage, AdversarialSet
 from epibias.attacks.anchor_writing import write_anchors
-from epibias.attacks.asking import Ask, Work, together
+from epibias.attacks.asking import Ask, Asker, Work, together
 from epibias.attacks.ebi_parts import (
     EBIOutcome,
     EBIQuestion,
@@ -137,7 +137,8 @@ def ebi_of_many(
 
     Anchors of all questions are asked for in one call of the generator, and so are the passages of
     both sides of all: a server that has room for several requests is not asked one by one. What a
-    question gets depends neither on the others nor on the order of replies.
+    question gets depends neither on the others nor on the order of replies, unless the server goes
+    away: then nobody is asked anything more (`asking.Asker`).
 
     Parameters
     ----------
@@ -166,19 +167,19 @@ def ebi_of_many(
     settings = EBISettings() if settings is None else settings
     advance = progress or (lambda _: None)
     at_a_time = getattr(generator, "concurrency", 1)
+    asker = Asker(
+        generator,
+        temperature=settings.temperature,
+        max_tokens=settings.max_tokens,
+        seed=settings.seed,
+    )
     outcomes: list[EBIOutcome] = []
     for start in range(0, len(questions), at_a_time):
         works = [
             _question(one, identity_of(generator), encoder, settings, advance)
             for one in questions[start : start + at_a_time]
         ]
-        outcomes += together(
-            works,
-            generator,
-            temperature=settings.temperature,
-            max_tokens=settings.max_tokens,
-            seed=settings.seed,
-        )
+        outcomes += together(works, asker)
     return outcomes
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 from epibias import _validate
 from epibias.attacks.adversarial_set import AdversarialSet
-from epibias.attacks.asking import ends_the_work
+from epibias.attacks.asking import NotSent, ends_the_work
 from epibias.corpus import Passage
 from epibias.corpus.columns import check_id
 from epibias.errors import InputError
@@ -138,7 +138,7 @@ class EBIQuestion:
 
 @dataclass
 class Tally:
-    """What was not taken on the way, by reason, and the last failure of the generator."""
+    """What was not taken on the way, by reason, and the generator's last or ending failure."""
 
     rejections: dict[str, int] = field(default_factory=dict)
     failure: Failure | None = None
@@ -149,9 +149,11 @@ class Tally:
             self.rejections[reason] = self.rejections.get(reason, 0) + count
 
     def failed(self, failure: Failure, prefix: str = "") -> bool:
-        """Count a failure of the generator; whether it ends the work."""
-        self.reject(f"{prefix}generator: {failure.reason}")
-        self.failure = failure
+        """Count a failure of the generator, if it was asked; whether it ends the work."""
+        if not isinstance(failure, NotSent):
+            self.reject(f"{prefix}generator: {failure.reason}")
+        if self.failure is None or not ends_the_work(self.failure):  # that one is told
+            self.failure = failure
         return ends_the_work(failure)
 
 

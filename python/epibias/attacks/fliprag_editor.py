@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from epibias import _validate
-from epibias.attacks.asking import ends_the_work
+from epibias.attacks.asking import Asker, NotSent
 from epibias.attacks.embedding import digest
 from epibias.attacks.ownership import confirm
 from epibias.corpus.sentences import sentences
@@ -75,11 +75,6 @@ class GeneratorEditor:
     i_own_this_index : bool
         True, or nothing is written: an edit is adversarial text.
 
-    Attributes
-    ----------
-    stopped : Failure, optional
-        Set when the generator went away: from then on it is not asked, and there are no edits.
-
     Raises
     ------
     InputError
@@ -108,10 +103,10 @@ class GeneratorEditor:
     ) -> None:
         confirm(i_own_this_index)
         self._generator = generator
+        self._asker = Asker(generator, temperature=temperature, max_tokens=max_tokens, seed=seed)
         self._question = _validate.text("question", question)
         self._side = SIDES[_validate.choice("polarity", polarity, tuple(SIDES))]
         self._n = _validate.integer("n", n, low=1)
-        self.stopped: Failure | None = None
         self._sampling = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
 
     @property
@@ -119,10 +114,13 @@ class GeneratorEditor:
         """The generator's, with the parameters of the requests."""
         return {"generator": dict(self._generator.identity), "n": self._n, **self._sampling}
 
+    @property
+    def stopped(self) -> Failure | None:
+        """Why the generator went away, if so: it is not asked again, and there are no edits."""
+        return self._asker.stopped
+
     def __call__(self, text: str, number: int) -> list[Edit]:
         """Ask for edits of a text in a round."""
-        if self.stopped is not None:
-            return [Edit("", failure=f"generator: {self.stopped.reason}")]
         prompt = render(
             "edit",
             question=self._question,
@@ -131,15 +129,10 @@ class GeneratorEditor:
             change=CHANGES[number % len(CHANGES)],
             n=self._n,
         )
-        reply = self._generator.generate(
-            [prompt],
-            temperature=float(self._sampling["temperature"]),
-            max_tokens=int(self._sampling["max_tokens"]),
-            seed=int(self._sampling["seed"]),
-            repeat=number,
-        )[0]
+        [reply] = self._asker.ask([prompt], number)
+        if isinstance(reply, NotSent):
+            return []
         if isinstance(reply, Failure):
-            self.stopped = reply if ends_the_work(reply) else None
             return [Edit("", failure=f"generator: {reply.reason}")]
         found = parse_passages(reply.text, self._n)
         about = {"name": prompt.name, "version": prompt.version, "sha256": prompt.sha256}

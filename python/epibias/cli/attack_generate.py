@@ -215,7 +215,7 @@ def topic_fliprag(
 
     surrogate = shared.loaded_encoder(encoder, cache=False)
     made: list[AdversarialSet] = []
-    stopped: list[Failure] = []
+    stopped: dict[str, Failure] = {}  # questions without all of their passages
     with shared.going_on(replies), progress_bar() as progress:
         task = progress.add_task("corpus encoded", total=len(found.corpus) + len(asked))
         done = lambda count: progress.advance(task, count)  # noqa: E731  one use, twice
@@ -228,7 +228,10 @@ def topic_fliprag(
             axis = fitted_axis(one, surrogate, method)
             originals = [found.corpus[int(row)] for row in picked]
             for side in sides:
-                if stopped or side in gone.get(one.id, ()):
+                if side in gone.get(one.id, ()):
+                    continue
+                if stopped:
+                    stopped.setdefault(one.id, next(iter(stopped.values())))
                     continue
                 editor = editor_of(one.id, one.text, side)
                 flipped = make(
@@ -244,7 +247,7 @@ def topic_fliprag(
                     progress=lambda count: progress.advance(edited, count),
                 )
                 if isinstance(editor, GeneratorEditor) and editor.stopped is not None:
-                    stopped.append(editor.stopped)  # passages it did not edit are no result
+                    stopped[one.id] = editor.stopped  # passages it did not edit are no result
                 else:
                     made.append(flipped)
     shared.write_made(
@@ -253,6 +256,6 @@ def topic_fliprag(
         as_json=as_json,
         more={"without_texts": gone},
         lines=shared.lines_of(gone),
-        stopped=stopped,
+        stopped=list(stopped.values()),
         replies=replies,
     )
