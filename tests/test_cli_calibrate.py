@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,6 +100,26 @@ def selected_json(files, capsys):
     return capsys.readouterr().out
 
 
+def test_one_question_on_two_topics_is_remembered_for_each(files, tmp_path, capsys):
+    def on(name, *topics):
+        lines = [json.loads(line) for line in Path(files[name]).read_text("utf-8").splitlines()]
+        lines = [{**one, "topic": topic} for topic in topics for one in lines]
+        if name == "clean":
+            lines = [{**one, "query_id": f"q{number}"} for number, one in enumerate(lines)]
+        return write(tmp_path / "_".join([name, *topics]), lines)
+
+    files["common"] = ["--anchors", on("anchors", "rail", "cars"), "--method", "ridge"]
+    files["both"] = on("clean", "rail", "cars")
+    made = ["calibrate", files["both"], *files["common"], "-o", files["memory"], "--k", "3"]
+    assert main(made) == 0
+    memory = read_tilt_bound(files["memory"]).defense.memory
+    assert set(memory.records) == {question_key(q, t) for q in ASKED for t in ("rail", "cars")}
+    assert {one["known"] for one in selected(files, "both", capsys)} == {"memory"}
+    # One of the two topics alone finds its records, too.
+    files["common"][1] = on("anchors", "cars")
+    assert {one["known"] for one in selected(files, "clean", capsys)} == {"memory"}
+
+
 def test_newcomers_are_refused_where_lines_carry_times(files, tmp_path, capsys):
     files["late"] = write(tmp_path / "late.jsonl", queries(injected=6, time="2026-03-01"))
     found = selected(files, "late", capsys, "--trusted-until", "2026-02-01")
@@ -106,8 +127,6 @@ def test_newcomers_are_refused_where_lines_carry_times(files, tmp_path, capsys):
 
 
 def test_the_file_is_private_and_holds_no_text(files):
-    from pathlib import Path
-
     path = Path(files["memory"])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     text = path.read_text(encoding="utf-8")

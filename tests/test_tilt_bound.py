@@ -267,6 +267,27 @@ def test_any_question_is_remembered_even_one_that_no_file_could_hold():
     assert question_key("\ud800") != question_key("\udfff")
 
 
+def test_the_same_question_on_another_topic_is_another_question():
+    x = [[0.9, 0.8, 0.7], [0.9, 0.8, 0.7]]
+    pool = replace(make_pool(x, [[0.1, 0.2, 0.0], [0.7, 0.9, 0.8]]), query_texts=("Why?", "Why?"))
+    with pytest.raises(InputError, match=r"each question once, .* got 'Why\?' again \(query 1\)"):
+        CleanMemory.of(pool, 2)
+    with pytest.raises(InputError, match="each question once"):
+        CleanMemory.of(replace(pool, topics=("rail", "rail")), 2)
+    pool = replace(pool, topics=("rail", "cars"))
+    memory = CleanMemory.of(pool, 2)
+    assert len(memory) == 2
+    assert memory.get("Why?", "cars").centre == pytest.approx(0.8)
+    defense = TiltBound(2, memory=memory)
+    assert defense.select(pool).diagnostics["unchanged"].tolist() == [True, True]
+    for topics in (("dogs", "cats"), None):
+        known = defense.select(replace(pool, topics=topics)).diagnostics["known"]
+        assert known.tolist() == ["nothing", "nothing"]
+    # A memory of pools without topics, such as an earlier file's, goes with any.
+    plain = CleanMemory.of(replace(pool[0], topics=None), 2)
+    assert plain.get("Why?", "cars") == plain.get("Why?") == memory.get("Why?", "rail")
+
+
 def test_memory_and_calibration_need_texts_and_enough_candidates():
     plain = make_pool([[0.9, 0.8]], [[0.1, 0.2]])
     with pytest.raises(InputError, match="query_texts"):

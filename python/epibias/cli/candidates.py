@@ -53,13 +53,17 @@ def pool_of_lines(
     flat = lazy.passages([one for members in per_query for one in members], "candidates")
     ends = np.cumsum([len(members) for members in per_query])[:-1]
     rows = [np.ascontiguousarray(part) for part in np.split(flat, ends)]
+    axis_of_query = _axis_of_query(lines, names)
+    numbers = [0] * len(lines) if axis_of_query is None else axis_of_query.tolist()
+    topics = [name for name in (names[number] for number in numbers) if name is not None]
     pool = CandidatePool.from_vectors(
         query_rows,
         rows,
         fitted,
         k=k,
-        axis_of_query=_axis_of_query(lines, names),
+        axis_of_query=axis_of_query,
         query_ids=query_keys(query_ids),
+        topics=topics or None,  # the axis of all has no name
         **(_texts(lines, per_query) if texts else {}),
     )
     return pool, ids

@@ -1,4 +1,4 @@
-"""What selections were like before anybody attacked: one record a question.
+"""What selections were like before anybody attacked: one record a question of a topic.
 
 In: pools of an index that is trusted. Out: for each question the mean score of its undefended
 selection, the spread of its candidates' scores, and the selection's mean similarity. Holds numbers
@@ -77,7 +77,7 @@ def record_of(
     )
 
 
-def question_key(question: str) -> str:
+def question_key(question: str, topic: str | None = None) -> str:
     """Return what a question is remembered by: 32 hex digits that do not tell its text.
 
     Whoever guesses the question can confirm the guess, as with any digest without a secret.
@@ -85,6 +85,8 @@ def question_key(question: str) -> str:
     Parameters
     ----------
     question : str
+    topic : str, optional
+        Whose axis its candidates are scored on: on another one the record means nothing.
 
     Returns
     -------
@@ -94,8 +96,15 @@ def question_key(question: str) -> str:
     --------
     >>> len(question_key("Why?")), question_key("Why?") == question_key("Why? ")
     (32, False)
+    >>> question_key("Why?", "trams") == question_key("Why?")
+    False
     """
-    return hashlib.blake2b(question.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    of_topic = b"" if topic is None else _digest(topic).digest()
+    return _digest(question, of_topic).hexdigest()
+
+
+def _digest(text: str, key: bytes = b"") -> hashlib.blake2b:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, key=key)
 
 
 @dataclass(frozen=True)
@@ -140,7 +149,8 @@ class CleanMemory:
         Parameters
         ----------
         pool : CandidatePool
-            Of a trusted index, with query texts, each question once.
+            Of a trusted index, with query texts, each question once, or once a topic where the
+            pool has topics.
         k : int
 
         Returns
@@ -165,9 +175,12 @@ class CleanMemory:
         texts = pool.query_texts
         if texts is None:
             raise InputError("pool.query_texts", "one a query, to remember it by", "None")
-        _validate.unique("pool.query_texts", texts)
-        records = {}
+        records: dict[str, CleanRecord] = {}
         for query, text in enumerate(texts):
+            key = question_key(text, None if pool.topics is None else pool.topics[query])
+            if key in records:
+                expected = "each question once, or pool.topics that tell its axes apart"
+                raise InputError("pool.query_texts", expected, f"{text!r} again", f"query {query}")
             part = slice(int(pool.offsets[query]), int(pool.offsets[query + 1]))
             scores = pool.scores[part].astype(np.float64)
             similarities = pool.similarities[part].astype(np.float64)
@@ -177,21 +190,24 @@ class CleanMemory:
             echoes = None
             if pool.passage_texts is not None:
                 echoes = echo_shares(text, pool.passage_texts[part])
-            records[question_key(text)] = record_of(scores, similarities, echoes, k)
+            records[key] = record_of(scores, similarities, echoes, k)
         return cls(records, k)
 
-    def get(self, question: str) -> CleanRecord | None:
+    def get(self, question: str, topic: str | None = None) -> CleanRecord | None:
         """Return a question's record, if there is one.
 
         Parameters
         ----------
         question : str
+        topic : str, optional
+            Its record on this topic; else one that was made of a pool without topics.
 
         Returns
         -------
         CleanRecord or None
         """
-        return self.records.get(question_key(question))
+        found = None if topic is None else self.records.get(question_key(question, topic))
+        return self.records.get(question_key(question)) if found is None else found
 
     def __len__(self) -> int:
         return len(self.records)

@@ -288,7 +288,9 @@ class TiltBound:
         if self.memory is None or pool.query_texts is None:
             return np.full((pool.n_queries, 4), np.nan)
         memory = self.memory
-        found = [memory.get(text) or NOT_KNOWN for text in pool.query_texts]
+        topics = pool.topics or (None,) * pool.n_queries
+        pairs = zip(pool.query_texts, topics, strict=True)
+        found = [memory.get(text, topic) or NOT_KNOWN for text, topic in pairs]
         return np.array(found, np.float64).reshape(-1, 4)
 
     def _unchanged(self, pool: CandidatePool, records: Float64Array) -> BoolArray:
