@@ -14,7 +14,7 @@ from epibias.defenses.calibration import limit_of_questions
 from epibias.defenses.clean_memory import CleanMemory, CleanRecord, question_key
 from epibias.defenses.echo import echo_shares
 from epibias.defenses.newcomers import admitted, newcomers
-from epibias.errors import InputError
+from epibias.errors import CalibrationWarning, InputError
 from epibias.pool import CandidatePool
 from pools import make_pool, quietly_fitted
 
@@ -206,7 +206,30 @@ def test_calibration_meets_the_rate_it_states_though_passages_of_a_question_are_
     assert 0.03 < many < 0.18
     few = np.mean([touched(12, 0.02) for _ in range(6)])
     assert few < 0.06
-    assert TiltBound.calibrated(pools(3), 5, false_removal=0.02).echo == 1.0
+    with pytest.warns(
+        CalibrationWarning, match="^3 clean questions .* 4 are needed, 99 for"
+    ) as told:
+        assert TiltBound.calibrated(pools(3), 5, false_removal=0.02).echo == 1.0
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    assert TiltBound.calibrated(pools(3), 5, false_removal=0.02, echo=0.5).has_echo_limit
+    assert not TiltBound.calibrated(
+        pools(3), 5, false_removal=0.02, echo=None, echo_of_two=None
+    ).has_echo_limit
+
+
+def test_an_echo_limit_is_one_that_something_exceeds():
+    assert not TiltBound().has_echo_limit
+    assert not TiltBound(echo=1.0, echo_of_two=1.0).has_echo_limit
+    assert TiltBound(echo=1.0, echo_of_two=0.0).has_echo_limit
+    assert TiltBound(echo=0.4).has_echo_limit
+    whole = replace(
+        make_pool([[0.9, 0.8]] * 5, [[0.1, 0.2]] * 5),
+        query_texts=tuple(f"{QUESTION} {i}" for i in range(5)),
+        passage_texts=tuple(f"{QUESTION} {i}" for i in range(5) for _ in range(2)),
+    )
+    with pytest.warns(CalibrationWarning, match="5 clean questions .*: too many of them reach it"):
+        TiltBound.calibrated(whole, 2, false_removal=0.5)
 
 
 def test_limit_of_questions():
@@ -225,7 +248,8 @@ def test_limit_of_questions():
 
 def test_it_is_a_defence_that_a_manifest_can_make_again():
     pool = texts_pool([0.9, 0.8, 0.7], [0.0, 0.2, 0.1], ["a", "b", "c"])
-    defense = TiltBound.calibrated(pool, 2, trusted_until="2026-02-01", false_removal=0.5)
+    with pytest.warns(CalibrationWarning):
+        defense = TiltBound.calibrated(pool, 2, trusted_until="2026-02-01", false_removal=0.5)
     assert isinstance(defense, Defense)
     assert build_defense(defense.parameters()) == defense
     assert "memory=1 questions" in defense.name
@@ -262,7 +286,8 @@ def test_refused(wrong):
 def test_any_question_is_remembered_even_one_that_no_file_could_hold():
     pool = texts_pool([0.9, 0.8, 0.7], [0.0, 0.2, 0.1], ["a", "b\ud800", "c"])
     pool = replace(pool, query_texts=("Why\ud800?",))
-    defense = TiltBound.calibrated(pool, 2, false_removal=0.5)
+    with pytest.warns(CalibrationWarning):
+        defense = TiltBound.calibrated(pool, 2, false_removal=0.5)
     assert defense.select(pool).diagnostics["unchanged"].tolist() == [True]
     assert question_key("\ud800") != question_key("\udfff")
 

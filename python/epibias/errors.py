@@ -65,6 +65,10 @@ class ValidityWarning(UserWarning):
     """A polarization axis was fitted, but there is little evidence that it carries stance."""
 
 
+class CalibrationWarning(UserWarning):
+    """A defence was calibrated on so little that it does not act where nothing else is known."""
+
+
 class TruncationWarning(UserWarning):
     """Some texts were longer than the encoder reads; what lies beyond did not count."""
 

@@ -56,10 +56,5 @@ def calibrate(
     write_tilt_bound(SavedTiltBound.of(defense, fitted, names), output)
     for one in axis_source.describe(fitted, names):
         say(axis_source.summary(one))
-    if defense.echo_of_two == 1:  # and `echo`, which is never below
-        say(
-            f"epibias: warning: {pool.n_queries} clean pools gave no echo limit (1 is what nothing "
-            "exceeds): from questions that are not remembered nothing will be left out"
-        )
     kept = f"{len(defense.memory)} questions" if defense.memory is not None else "no question"
     say(f"{defense.name} from {pool.n_queries} clean pools; {kept} remembered in {output}")

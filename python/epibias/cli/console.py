@@ -23,7 +23,13 @@ from rich.progress import Progress
 from epibias import _files
 from epibias.cli.streams import open_stdout, say, told, write_stdout
 from epibias.encoder.progress import rich_bar
-from epibias.errors import InputError, TornRecordWarning, TruncationWarning, ValidityWarning
+from epibias.errors import (
+    CalibrationWarning,
+    InputError,
+    TornRecordWarning,
+    TruncationWarning,
+    ValidityWarning,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -35,7 +41,7 @@ Result = TypeVar("Result")
 
 WIDTH = 130
 # Those of the library; each is shown as one line.
-TOLD = (ValidityWarning, TruncationWarning, TornRecordWarning)
+TOLD = (CalibrationWarning, ValidityWarning, TruncationWarning, TornRecordWarning)
 
 
 def guarded(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -166,6 +172,7 @@ def _plain_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         for category in TOLD:
             warnings.simplefilter("always", category)
+        warnings.simplefilter("default", CalibrationWarning)  # once: a run calibrates often
         usual = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *rest: object) -> None:

@@ -163,8 +163,9 @@ def _say_unknown(defense: TiltBound, selection: Selection) -> None:
     known = selection.diagnostics["known"].tolist()
     unknown = known.count("nothing")
     if unknown:
-        no_limit = defense.echo is None or min(defense.echo, defense.echo_of_two or 1) == 1
-        left = "and it has no echo limit: they are not defended" if no_limit else "echoes apart"
+        left = "echoes are left out"
+        if not defense.has_echo_limit:
+            left = "and it has no echo limit: they are not defended"
         say(
             f"epibias: warning: {unknown} of {len(known)} questions are not in the memory: their "
             f"tilt is not bounded, {left}"

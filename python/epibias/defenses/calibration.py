@@ -66,6 +66,31 @@ def limit_of_questions(largest: Float64Array, share: float) -> float:
     return max(limit, float(largest.max()))
 
 
+def why_no_limit(n: int, share: float) -> str:
+    """Say why n questions gave no limit below the largest value that there is.
+
+    Parameters
+    ----------
+    n : int
+        Questions.
+    share : float
+        Above 0, below 1.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> why_no_limit(3, 0.025)
+    '4 are needed, 39 for one without assumptions'
+    """
+    enough = int(np.ceil(1 / share - 1 - 1e-9))
+    if n >= enough:
+        return "too many of them reach it"
+    return f"{min(LEAST, enough)} are needed, {enough} for one without assumptions"
+
+
 def _student(level: float, freedom: int) -> float:
     """Quantile of Student's t by its expansion in 1/freedom; 1 % off at 3 degrees and .98."""
     z = NormalDist().inv_cdf(level)

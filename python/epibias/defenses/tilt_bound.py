@@ -8,6 +8,7 @@ derivation, what each part is worth, and where it breaks.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 
 from epibias import _validate
 from epibias._validate import Float64Array, Int64Array
-from epibias.defenses.calibration import limit_of_questions
+from epibias.defenses.calibration import limit_of_questions, why_no_limit
 from epibias.defenses.clean_memory import SAME, CleanMemory, CleanRecord, record_of
 from epibias.defenses.left_out import (
     leave_out_repeats,
@@ -27,7 +28,7 @@ from epibias.defenses.left_out import (
     two_largest,
 )
 from epibias.defenses.newcomers import BoolArray, newcomers
-from epibias.errors import InputError
+from epibias.errors import CalibrationWarning, InputError
 from epibias.kernels_tilt import bounded_selection, leading_means
 from epibias.pool import CandidatePool
 from epibias.selection import Selection
@@ -167,6 +168,11 @@ class TiltBound:
         InputError
             No texts in the pool, or as the constructor and `CleanMemory.of`.
 
+        Warns
+        -----
+        CalibrationWarning
+            If no limit is below 1, as with fewer than 4 questions.
+
         Examples
         --------
         >>> from epibias.polarization import PolarizationAxis
@@ -191,7 +197,20 @@ class TiltBound:
         found: dict[str, Any] = {"echo": one, "echo_of_two": min(one, two)}
         if remember:
             found["memory"] = CleanMemory.of(pool, k)
-        return cls(k, **{**found, **options})
+        made = cls(k, **{**found, **options})
+        if made.echo is not None and not made.has_echo_limit:
+            message = (
+                f"{pool.n_queries} clean questions gave no echo limit below 1: "
+                f"{why_no_limit(pool.n_queries, share / 2)}; from questions that are not "
+                "remembered no echo will be left out"
+            )
+            warnings.warn(message, CalibrationWarning, stacklevel=2)
+        return made
+
+    @property
+    def has_echo_limit(self) -> bool:
+        """Whether anything can be left out as an echo of a question of which nothing is known."""
+        return any(one is not None and one < 1 for one in (self.echo, self.echo_of_two))
 
     @property
     def name(self) -> str:
