@@ -74,9 +74,7 @@ def combined_axis(
     >>> both.method, bool(both.validity > 0.7)
     ('combined', True)
     """
-    topics, _ = topics_of([anchors])
-    signs = (stances_of_topics([labels], topics, is_batch=True) or [])[0]
-    _validate.integer("n_anchors", len(anchors), low=2, high=MOST_ANCHORS)
+    signs = stances_of(anchors, labels, least=2)
     if method is not None:
         _validate.choice("method", method, ("ridge", "mean_difference"))
     parts = [direction_of(axis, anchors.shape[1], place) for place, axis in enumerate(others)]
@@ -189,9 +187,8 @@ def valid_components(
     >>> valid_components(anchors, turn).n_topics
     1
     """
-    topics, _ = topics_of([anchors])
-    signs = (stances_of_topics([labels], topics, is_batch=True) or [])[0]
-    n = _validate.integer("n_anchors", len(anchors), low=4, high=MOST_ANCHORS)
+    signs = stances_of(anchors, labels, least=4)
+    n = len(anchors)
     most = min(_validate.integer("most", most, low=1), n - 2)
     rows = prepared_rows(anchors[None], normalize=True)[0]
     held_out = np.empty((most, n))
@@ -233,6 +230,19 @@ def _refit(anchors: Float32Array, signs: Float64Array, method: str, penalty: flo
         axis = PolarizationAxis.fit(anchors, signs, method, penalty=penalty).axis
     wide: Float64Array = axis.astype(np.float64)
     return wide
+
+
+def stances_of(
+    anchors: Float32Array,
+    labels: Any,  # noqa: ANN401  numbers, one an anchor
+    *,
+    least: int,
+) -> Float64Array:
+    """Check the labelled anchors of one question, `least` to 200; give their stances."""
+    topics, _ = topics_of([anchors])
+    signs = (stances_of_topics([labels], topics, is_batch=True) or [])[0]
+    _validate.integer("n_anchors", len(anchors), low=least, high=MOST_ANCHORS)
+    return signs
 
 
 def direction_of(axis: PolarizationAxis, dim: int, place: int) -> Float64Array:

@@ -17,9 +17,8 @@ from epibias import _validate
 from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.errors import InputError
 from epibias.polarization.axis import MAX_PENALTY, PolarizationAxis
-from epibias.polarization.combined import MOST_ANCHORS, direction_of, shares_of, with_evidence
+from epibias.polarization.combined import direction_of, shares_of, stances_of, with_evidence
 from epibias.polarization.fit import prepared_rows
-from epibias.polarization.inputs import stances_of_topics, topics_of
 
 WEIGHT = 0.5  # of each axis in the prior mean, in stances a unit of score
 TRUST = 2.0  # how much further than elsewhere the weights may move along an axis
@@ -83,9 +82,7 @@ def guided_axis(
     >>> axis.method, bool(axis.score(anchors)[0] > 0), bool(axis.validity > 0.7)
     ('guided', True, True)
     """
-    topics, _ = topics_of([anchors])
-    signs = (stances_of_topics([labels], topics, is_batch=True) or [])[0]
-    _validate.integer("n_anchors", len(anchors), low=2, high=MOST_ANCHORS)
+    signs = stances_of(anchors, labels, least=2)
     trust = _validate.number("trust", trust, low=0)
     penalty = _validate.number("penalty", penalty, above=0, high=MAX_PENALTY)
     parts = [direction_of(axis, anchors.shape[1], place) for place, axis in enumerate(others)]
