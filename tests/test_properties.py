@@ -14,6 +14,7 @@ from epibias.corpus import Corpus, Passage
 from epibias.data_sets import Question, QuestionSet
 from epibias.errors import InputError, ValidityWarning
 from epibias.polarization import PolarizationAxis
+from epibias.polarization.question_axis import fitted_axes, fitted_axis
 from reference_attacks import property_of
 
 ANCHORS = tuple(Passage(f"a{angle}", f"Tram, angle {angle}.") for angle in (-20, -10, 10, 20))
@@ -121,8 +122,10 @@ def test_against_plain_loops_on_random_rows():
             table[name] = (table[query] + 0.3 * table[name]).astype(np.float32)
         polarity = ("positive", "negative", "none")[row % 5 % 3]
         made.append(AdversarialPassage(Passage(name, name), f"q{1 + row % 2}", polarity, "x"))
-    with pytest.warns(UserWarning, match="^question 'q[12]': the axis"):
+    with pytest.warns(ValidityWarning) as told:
         found = property_check(AdversarialSet(tuple(made)), asked, Table(), k=3)
+    [message] = [str(one.message) for one in told if "have no stances" not in str(one.message)]
+    assert message.startswith("2 of 2 questions ('q1', 'q2'); the first: the axis may")
     axes = {}
     for one in asked.questions:
         rows = np.stack([table[anchor.text] for anchor in one.anchors])
@@ -159,6 +162,21 @@ def test_another_encoder_scores_and_axes_may_be_given():
     found = property_check(made, asked, AngleEncoder(), axes={"q1": turned}, k=2)
     assert found.passages[0].ps == pytest.approx(-np.sin(np.radians(19)), abs=1e-6)
     assert found.passages[0].category == "only relevance"
+
+
+def test_axes_in_doubt_are_counted_in_one_warning():
+    class Random:
+        def encode(self, texts):
+            rng = np.random.default_rng(len(texts[0]))
+            return rng.standard_normal((len(texts), 40)).astype(np.float32)
+
+    asked = [question(f"q{number}", "Is it at angle 10?") for number in range(5)]
+    with pytest.warns(ValidityWarning) as told:
+        assert len(fitted_axes(asked, Random(), "pca")) == 5
+    [one] = told
+    assert str(one.message).startswith("5 of 5 questions ('q0', 'q1', 'q2', …); the first: the")
+    with pytest.warns(ValidityWarning, match="^question 'q3': the axis may"):
+        fitted_axis(asked[3], Random())
 
 
 def test_axes_that_only_a_rule_oriented_are_told():

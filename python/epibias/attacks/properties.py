@@ -24,7 +24,7 @@ from epibias.encoder import Encoder, encode_in_batches
 from epibias.errors import InputError, ValidityWarning
 from epibias.metrics.intervals import Interval, bootstrap_interval
 from epibias.polarization import PolarizationAxis
-from epibias.polarization.question_axis import fitted_axis
+from epibias.polarization.question_axis import fitted_axes
 from epibias.retrieval import CosineIndex
 
 # In the order of the paper's columns.
@@ -250,8 +250,12 @@ def property_check(
     for row, one in enumerate(adversarial.passages):
         groups.setdefault((one.question_id, one.polarity), []).append(row)
     measured: dict[int, PassageProperties] = {}
+    given = dict(axes or {})
+    without = [one for one in asked if one.id not in given]
+    fitted = zip(without, fitted_axes(without, scored, method), strict=True)
+    axis_of = given | {one.id: axis for one, axis in fitted}
     for number, question in enumerate(asked):
-        axis = (axes or {}).get(question.id) or fitted_axis(question, scored, method)
+        axis = axis_of[question.id]
         best = float(found.similarities[number, 0])
         clean_ps = float(axis.score(selected[number]).mean(dtype=np.float64))
         for polarity in POLARITIES:
@@ -274,7 +278,7 @@ def property_check(
                     clean_ps,
                     str(kinds[place]),
                 )
-    _warn_of_rule([one for one in asked if one.id not in (axes or {})], adversarial)
+    _warn_of_rule(without, adversarial)
     passages = tuple(measured[row] for row in range(len(adversarial)))
     return PropertyTable(passages, share_rows(passages, n_resamples=n_resamples, seed=seed))
 

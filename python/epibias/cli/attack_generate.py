@@ -174,7 +174,7 @@ def topic_fliprag(
     from epibias.attacks.topic_fliprag import topic_fliprag as make
     from epibias.data_sets import load_questions
     from epibias.encoder import encode_in_batches
-    from epibias.polarization.question_axis import fitted_axis
+    from epibias.polarization.question_axis import fitted_axes
     from epibias.retrieval import CosineIndex
 
     shared.check_before(output, own, replies)
@@ -224,8 +224,8 @@ def topic_fliprag(
         with renamed(k="--passages"):
             nearest = CosineIndex(rows).search(queries, k=passages).indices
         edited = progress.add_task("passages edited", total=nearest.size * len(sides))
-        for one, picked in zip(asked, nearest, strict=True):
-            axis = fitted_axis(one, surrogate, method)
+        axes = fitted_axes(asked, surrogate, method)
+        for one, picked, axis in zip(asked, nearest, axes, strict=True):
             originals = [found.corpus[int(row)] for row in picked]
             for side in sides:
                 if side in gone.get(one.id, ()):
