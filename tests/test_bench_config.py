@@ -317,7 +317,7 @@ def test_a_dry_run_tells_of_every_part_of_an_nli_model(tmp_path):
     found = told('kind = "onnx"\nmodel = "none.onnx"\ntokenizer = "t.json"')
     assert {"nli: none.onnx is not there", "nli: t.json is not there"} <= {*found.problems}
     found = told('kind = "cross_encoder"\nmodel = "owner/name"')
-    assert "nli: owner/name, by name or folder" in found.unchecked
+    assert "nli.model 'owner/name': by name, from the model hub or its cache" in found.unchecked
 
 
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "MY_TOKEN", "db_password", "NAMED"])

@@ -171,8 +171,10 @@ def _locate(name: str, revision: str | None) -> tuple[str, str | None]:
     return str(place), None
 
 
-def folder_of(name: str) -> Path | None:
+def folder_of(name: str, start: Path | None = None) -> Path | None:
     """Give the folder of a model that is named by its place; None for a name on the hub.
+
+    A relative place counts from `start`, or the current folder.
 
     Raises
     ------
@@ -185,13 +187,14 @@ def folder_of(name: str) -> Path | None:
     >>> folder_of("cross-encoder/nli-deberta-v3-base") is None
     True
     """
-    path = Path(name).expanduser()
+    path = (start or Path()) / Path(name).expanduser()
     if path.is_dir():
         return path
     looks_local = name.startswith((".", "/", "~", "\\")) or name.count("/") > 1
     if looks_local or path.exists():
         found = f"{name!r}, which is no folder"
-        raise InputError("name_or_path", "the folder of a model, or a name on the hub", found)
+        expected = "the folder of a model, or a name on the hub"
+        raise InputError("name_or_path", expected, found, f"looked at {path.absolute()}")
     return None
 
 

@@ -88,8 +88,13 @@ class Experiment:
     def encoder(self, name: str) -> Encoder:
         """Give an encoder, loaded once."""
         if name not in self.encoders:
-            self.encoders[name] = self.loaders.encoder(name)
+            self.encoders[name] = self.fresh_encoder(name, cache=True)
         return self.encoders[name]
+
+    def fresh_encoder(self, name: str, *, cache: bool) -> Encoder:
+        """Load an encoder; a folder counts from the configuration's."""
+        place = bench_inputs.place_of_model(self.config, name, "encoder")
+        return self.loaders.encoder(place, cache=cache)
 
     @cached_property
     def generators(self) -> dict[str, Generator]:
@@ -162,7 +167,8 @@ class Experiment:
             "data": {
                 one.name: bench_inputs.set_identity(self.loaded(one)) for one in config.datasets
             },
-            "encoders": {n: _identity(self.encoder(n)) for n in names},
+            # By the name in the file, not by where it lies on this machine.
+            "encoders": {n: {**_identity(self.encoder(n)), "name": n} for n in names},
             "generators": {n: dict(one.identity) for n, one in self.generators.items()},
             "nli": None if self.nli is None else dict(self.nli.identity),
             "plans": {k: plan.settings() for k, plan in plans.items()},

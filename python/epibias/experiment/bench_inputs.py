@@ -14,13 +14,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from epibias._dispatch import renamed
 from epibias._validate import extra
 from epibias.attacks.adversarial_set import AdversarialSet
 from epibias.attacks.ownership import confirm
 from epibias.attacks.question_copies import poisonedrag, verbatim
 from epibias.corpus import Passage
 from epibias.data_sets import Question, QuestionSet, load_questions
-from epibias.encoder import Encoder
+from epibias.encoder import PACKAGED_MODEL, Encoder
+from epibias.encoder.model import folder_of
 from epibias.errors import InputError, ValidityWarning
 from epibias.experiment.config_types import (
     AttackChoice,
@@ -126,9 +128,39 @@ class Loaders:
             from epibias.nli.cross_encoder import CrossEncoderNLI
 
             assert choice.model is not None  # noqa: S101
-            made = CrossEncoderNLI(choice.model)
+            made = CrossEncoderNLI(place_of_model(config, choice.model, "nli.model"))
         kept: NLI = CachedNLI(made, out / "replies-nli.jsonl")
         return kept
+
+
+def place_of_model(config: Config, name: str, key: str) -> str:
+    """Give the folder of a model, counted from the configuration's, or its name on the hub.
+
+    Parameters
+    ----------
+    config : Config
+    name : str
+        As the configuration has it.
+    key : str
+        Where, for messages.
+
+    Raises
+    ------
+    InputError
+        A place where no folder is, or one that counts from the current folder.
+    """
+    said = config.expanded(name)
+    if said == PACKAGED_MODEL:
+        return said
+    with renamed(name_or_path=key):
+        found = folder_of(said, config.folder)
+    if found is not None:
+        return str(found.absolute())
+    if Path(said).is_dir():
+        looked = f"looked at {config.path(name).absolute()}"
+        expected = "a folder that counts from the configuration's, or a name on the hub"
+        raise InputError(key, expected, f"{name!r} of the current folder", looked)
+    return said
 
 
 @dataclass(frozen=True)

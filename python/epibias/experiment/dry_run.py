@@ -157,7 +157,7 @@ def dry_run(
         for encoder in config.encoders:
             arms += [_count_arm(config, choice, encoder, k, loaded) for k in config.k]
     for name in dict.fromkeys(n for e in config.encoders for n in (e.retrieve, e.score) if n):
-        _check_encoder(name, problems, unchecked, checked)
+        _check_encoder(config, name, problems, unchecked, checked)
     _check_generators(config, offline, problems, unchecked, checked)
     _check_nli(config, problems, unchecked, checked)
     writing = bench_inputs.writing_attacks(config)
@@ -285,17 +285,34 @@ def _prompts_of_defenses(config: Config, k: int, n_questions: int, n_texts: int 
 
 
 def _check_encoder(
-    name: str, problems: list[str], unchecked: list[str], checked: list[str]
+    config: Config, name: str, problems: list[str], unchecked: list[str], checked: list[str]
 ) -> None:
     if name == PACKAGED_MODEL:
         if importlib.util.find_spec(PACKAGED_MODULE) is None:
             problems.append(f"encoder {name!r}: its package is not installed (extra demo)")
         else:
             checked.append(f"encoder {name!r}: its package is installed")
-    elif Path(name).is_dir():
-        checked.append(f"encoder {name!r}: a folder that is there")
     else:
-        unchecked.append(f"encoder {name!r}: by name, from the model hub or its cache")
+        _check_model(config, name, "encoder", problems, unchecked, checked)
+
+
+def _check_model(
+    config: Config,
+    name: str,
+    key: str,
+    problems: list[str],
+    unchecked: list[str],
+    checked: list[str],
+) -> None:
+    try:
+        place = bench_inputs.place_of_model(config, name, key)
+    except InputError as error:
+        problems.append(str(error))
+        return
+    if Path(place).is_dir():
+        checked.append(f"{key} {name!r}: a folder that is there")
+    else:
+        unchecked.append(f"{key} {name!r}: by name, from the model hub or its cache")
 
 
 def _check_generators(
@@ -335,7 +352,8 @@ def _check_nli(
     if choice is None:
         return
     if choice.kind == "cross_encoder":
-        unchecked.append(f"nli: {choice.model}, by name or folder")
+        assert choice.model is not None  # noqa: S101  for mypy; read_config saw to it
+        _check_model(config, choice.model, "nli.model", problems, unchecked, checked)
         return
     if choice.model is None:
         is_there = importlib.util.find_spec(MODULE) is not None

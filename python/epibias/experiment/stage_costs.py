@@ -58,7 +58,7 @@ def stage_costs(experiment: Experiment, arm: Arm) -> list[dict[str, Any]]:
     )
     inputs = encode_questions(clean, chosen, loaded.questions.relevant, {}, encoder, scorer)
     axes = next(iter(fit_axes(inputs, plan).values()))
-    fresh = experiment.loaders.encoder(arm.encoder.retrieve, cache=False)
+    fresh = experiment.fresh_encoder(arm.encoder.retrieve, cache=False)
     found = []
     for named in plan.defenses:
         spent: dict[str, list[float]] = {stage: [] for stage in STAGES}
