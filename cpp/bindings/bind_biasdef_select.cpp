@@ -170,7 +170,7 @@ class SelectedArrays {
     BiasDefResult result_;
 };
 
-std::int64_t n_queries_of(std::span<const std::int64_t> offsets) {
+std::int64_t queries_between(std::span<const std::int64_t> offsets) {
     return std::max<std::int64_t>(std::ssize(offsets) - 1, 0);
 }
 
@@ -198,7 +198,7 @@ py::tuple biasdef_select(const py::object& similarities, const py::object& score
     }
     BiasDefOptions options = options_of(parameters, precision);
     options.sweep.query_ids = id_span.values();
-    SelectedArrays arrays(std::ssize(given.similarities), n_queries_of(given.offsets));
+    SelectedArrays arrays(std::ssize(given.similarities), queries_between(given.offsets));
     {
         const py::gil_scoped_release released;
         epibias::biasdef_select(given, arrays.result(), options);
@@ -223,7 +223,7 @@ py::tuple biasdef_select_vectors(const py::object& query_embeddings,
                              offset_values, centre_span.values()};
     BiasDefOptions options = options_of(parameters, precision);
     options.sweep.query_ids = id_span.values();
-    SelectedArrays arrays(std::ssize(given.similarities), n_queries_of(offset_values));
+    SelectedArrays arrays(std::ssize(given.similarities), queries_between(offset_values));
     {
         const py::gil_scoped_release released;
         candidates.rank();

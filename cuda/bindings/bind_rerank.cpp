@@ -5,9 +5,9 @@
 namespace epibias::cuda::bindings {
 namespace {
 
-void select(const py::handle& similarities, const py::handle& embeddings, std::int64_t k,
-            double relevance_weight, const py::handle& indices, const py::handle& workspace,
-            const py::handle& fault, std::uintptr_t stream) {
+void select_mmr(const py::handle& similarities, const py::handle& embeddings, std::int64_t k,
+                double relevance_weight, const py::handle& indices, const py::handle& workspace,
+                const py::handle& fault, std::uintptr_t stream) {
     DeviceCall call(stream);
     const DeviceArray<const float> similarity_array(call, "similarities", similarities, {2});
     const std::int64_t n_queries = similarity_array.shape(0);
@@ -30,7 +30,7 @@ void select(const py::handle& similarities, const py::handle& embeddings, std::i
 
 void bind_rerank(py::module_& module) {
     module.def("mmr_workspace_bytes", &mmr_workspace_bytes, py::arg("n_queries"), py::arg("n"));
-    module.def("mmr", &select, py::arg("similarities"), py::arg("embeddings"), py::arg("k"),
+    module.def("mmr", &select_mmr, py::arg("similarities"), py::arg("embeddings"), py::arg("k"),
                py::arg("relevance_weight"), py::arg("indices"), py::arg("workspace"),
                py::arg("fault"), py::arg("stream"),
                "Maximal marginal relevance into indices [n_queries, k]; -1 for a query at fault, "
