@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-import numpy as np
 import pytest
 
 from epibias.data_sets import load_opswiki
@@ -21,25 +20,6 @@ KINDS = {
     "verbatim": ["verbatim"],
     "burst": ["natural", "verbatim", "spread"],
 }
-
-
-class Remembering:
-    """The real encoder; a text goes through the model once."""
-
-    def __init__(self, encoder):
-        self._encoder, self._rows = encoder, {}
-        self.identity = encoder.identity
-
-    def encode(self, texts):
-        missing = [text for text in dict.fromkeys(texts) if text not in self._rows]
-        if missing:
-            self._rows.update(zip(missing, self._encoder.encode(missing), strict=True))
-        return np.stack([self._rows[text] for text in texts])
-
-
-@pytest.fixture(scope="module")
-def remembering(encoder):
-    return Remembering(encoder)
 
 
 @pytest.fixture(scope="module")

@@ -24,19 +24,19 @@ KEPT = json.loads((FOLDER / "report.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
-def report(encoder):
-    return offline_run.repeat(encoder)
+def report(remembering):
+    return offline_run.repeat(remembering)
 
 
 def test_the_run_is_repeated_to_the_last_number(report):
     assert differences(json.loads(json.dumps(report)), KEPT) == []
 
 
-def test_the_second_encoder_hears_what_the_model_wrote(encoder):
+def test_the_second_encoder_hears_what_the_model_wrote(remembering):
     """CI has MiniLM alone: its half is made again, and the other has the same form."""
     kept = json.loads((FOLDER / "second_encoder.json").read_text(encoding="utf-8"))
     assert kept["score"] != kept["retrieve"]
-    again = offline_second_encoder.heard(encoder, encoder)
+    again = offline_second_encoder.heard(remembering, remembering)
     assert differences(json.loads(json.dumps(again)), kept["topics"]["first"]) == []
     for name, one in kept["topics"]["second"].items():
         assert one.keys() == kept["topics"]["first"][name].keys()

@@ -45,14 +45,13 @@ def auc(positive_scores: Scores, negative_scores: Scores) -> float:
     """
     positive = _scores("positive_scores", positive_scores)
     negative = _scores("negative_scores", negative_scores)
-    n_positive, n_pairs = len(positive), len(positive) * len(negative)
+    n_pairs = len(positive) * len(negative)
     if n_pairs == 0:
         return float("nan")
-    from scipy.stats import rankdata
-
-    ranks = rankdata(np.concatenate([positive, negative]))
-    pairs_won = ranks[:n_positive].sum() - n_positive * (n_positive + 1) / 2
-    return float(pairs_won / n_pairs)
+    # Without ranks: to import scipy.stats for them takes longer than all that is measured here.
+    negative = np.sort(negative)
+    below, not_above = (np.searchsorted(negative, positive, side) for side in ("left", "right"))
+    return float((below.sum() + not_above.sum()) / (2 * n_pairs))
 
 
 def _scores(argument: str, values: Scores) -> NDArray[np.float64]:
