@@ -186,12 +186,15 @@ def test_another_axis_and_a_changed_file_are_refused(files, tmp_path, capsys):
     for change, told in (
         ({"format": "other"}, "a file of format"),
         ({"parameters": {"defense": "none"}}, "TiltBound's"),
-        ({"parameters": {"defense": "tilt_bound", "memory": {"a": [1]}}}, "what was written"),
+        ({"parameters": {"defense": "tilt_bound", "memory": {"a": [1]}}}, "records of 4 values"),
         (
             {"parameters": {"defense": "tilt_bound", "memory": {"a": [0.1, -1, 0.5, None]}}},
             "memory.spread: expected a finite number of at least 0, got -1",
         ),
         ({"axes": 3}, "a list of axes"),
+        ({"version": 9}, "version 1, got 'epibias tilt_bound', version 9"),
+        ({"axes": [{"topic": [1], "axis": [1.0]}]}, "topics that are texts"),
+        ({"axes": 2 * [{"topic": "rail", "axis": [1.0]}]}, "'rail' in rows 0 and 1"),
     ):
         changed = tmp_path / "changed.json"
         changed.write_text(json.dumps({**document, **change}), encoding="utf-8")

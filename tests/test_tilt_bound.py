@@ -14,6 +14,7 @@ from epibias.defenses.calibration import limit_of_questions
 from epibias.defenses.clean_memory import CleanMemory, CleanRecord, question_key
 from epibias.defenses.echo import echo_shares
 from epibias.defenses.newcomers import admitted, newcomers
+from epibias.defenses.tilt_bound_file import SavedTiltBound
 from epibias.errors import CalibrationWarning, InputError
 from epibias.pool import CandidatePool
 from pools import make_pool, quietly_fitted
@@ -275,6 +276,9 @@ def test_it_is_a_defence_that_a_manifest_can_make_again():
         {"memory": {"a": ("b", 0.1, 0.6, None)}},
         {"memory": {"a": (0.1, -0.1, 0.6, 0.3)}},
         {"memory": {"a": (0.1, 0.1, 0.6, 1.1)}},
+        {"memory": {"a": (0.1, 0.1, 0.6)}},
+        {"memory": {"a": 0.1}},
+        {"memory": 3},
         {"memory": CleanMemory({question_key(QUESTION): CleanRecord(0.0, 1.0, 0.5, None)}, 3)},
     ],
 )
@@ -290,6 +294,15 @@ def test_any_question_is_remembered_even_one_that_no_file_could_hold():
         defense = TiltBound.calibrated(pool, 2, false_removal=0.5)
     assert defense.select(pool).diagnostics["unchanged"].tolist() == [True]
     assert question_key("\ud800") != question_key("\udfff")
+
+
+def test_a_saved_defence_wants_a_name_for_each_axis():
+    rows = np.array([[[1, 1], [1, -1]], [[1, 2], [1, -2]]], np.float32)
+    axes = quietly_fitted(rows, [[1, -1], [1, -1]])
+    assert set(SavedTiltBound.of(TiltBound(), axes, ["rail", "cars"]).axes) == {"rail", "cars"}
+    for names, message in ((["rail"], "names: expected 2 rows"), (["rail"] * 2, "names: expected")):
+        with pytest.raises(InputError, match=message):
+            SavedTiltBound.of(TiltBound(), axes, names)
 
 
 def test_the_same_question_on_another_topic_is_another_question():

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from epibias import _validate
+from epibias._plain import described
 from epibias._validate import Float64Array
 from epibias.defenses.echo import echo_shares
 from epibias.errors import InputError
@@ -192,6 +193,38 @@ class CleanMemory:
                 echoes = echo_shares(text, pool.passage_texts[part])
             records[key] = record_of(scores, similarities, echoes, k)
         return cls(records, k)
+
+    @classmethod
+    def of_plain(cls, records: object, k: int) -> CleanMemory:
+        """Make a memory of its records as plain values: what a manifest or a file holds.
+
+        Parameters
+        ----------
+        records : mapping of str to sequence
+            Key to the values of a `CleanRecord`.
+        k : int
+
+        Returns
+        -------
+        CleanMemory
+
+        Raises
+        ------
+        InputError
+            No mapping, or the first record that is none.
+
+        Examples
+        --------
+        >>> CleanMemory.of_plain({question_key("Why?"): [0.1, 0.05, 0.6, None]}, 5).get("Why?").echo
+        """
+        if not isinstance(records, Mapping):
+            raise InputError("memory", "records by question", described(records))
+        n_values = len(CleanRecord._fields)
+        for key, values in records.items():
+            if not isinstance(values, list | tuple) or len(values) != n_values:
+                expected = f"records of {n_values} values"
+                raise InputError("memory", expected, described(values), f"question {key}")
+        return cls({key: CleanRecord(*values) for key, values in records.items()}, k)
 
     def get(self, question: str, topic: str | None = None) -> CleanRecord | None:
         """Return a question's record, if there is one.

@@ -1,7 +1,7 @@
 """Fact-check filter: drop candidates whose claims the reference refutes.
 
-In: a pool with texts; reference texts and an NLI model at construction. `facts` judges the claims;
-this file owns what follows from the verdicts.
+In: a pool with texts; reference texts and an NLI model at construction. `nli.fact_reference` judges
+the claims; this file owns what follows from the verdicts.
 """
 
 from __future__ import annotations

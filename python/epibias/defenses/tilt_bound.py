@@ -9,7 +9,6 @@ derivation, what each part is worth, and where it breaks.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
 
@@ -122,9 +121,8 @@ class TiltBound:
             plain["per_source"] = _validate.integer("per_source", self.per_source, low=1)
         if self.trusted_until is not None:
             newcomers([], self.trusted_until)  # refuses what is no time
-        if isinstance(self.memory, Mapping):
-            records = {key: CleanRecord(*values) for key, values in self.memory.items()}
-            object.__setattr__(self, "memory", CleanMemory(records, plain["k"]))
+        if self.memory is not None and not isinstance(self.memory, CleanMemory):
+            plain["memory"] = CleanMemory.of_plain(self.memory, plain["k"])
         elif self.memory is not None and self.memory.k != self.k:
             raise InputError("memory", f"one of selections of k = {self.k}", str(self.memory.k))
         for name, value in plain.items():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from epibias import _files
+from epibias import _files, _validate
 from epibias._plain import described, shortest, vector_of_json
 from epibias._validate import Float32Array
 from epibias.defenses.registry import build_defense
@@ -63,7 +63,14 @@ class SavedTiltBound:
         Returns
         -------
         SavedTiltBound
+
+        Raises
+        ------
+        InputError
+            Another number of names than of axes, or one twice.
         """
+        _validate.same_length("names", len(names), "the axes", axis.n_topics)
+        _validate.unique("names", map(str, names))
         return cls(defense, dict(zip(names, np.atleast_2d(axis.axis), strict=True)))
 
     def check_axes(self, axis: PolarizationAxis, names: Sequence[str | None]) -> None:
@@ -77,8 +84,10 @@ class SavedTiltBound:
         Raises
         ------
         InputError
-            A topic that the memory does not have, or another axis of it.
+            A topic that the memory does not have, or another axis of it; another number of names
+            than of axes.
         """
+        _validate.same_length("names", len(names), "the axes", axis.n_topics)
         if self.defense.memory is None:
             return
         for name, row in zip(names, np.atleast_2d(axis.axis), strict=True):
@@ -153,22 +162,24 @@ def read_tilt_bound(path: Path | str) -> SavedTiltBound:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError("memory", "a file that can be read", str(error.strerror), where) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError("memory", "JSON", "something else", where) from None
-    kind = document.get("format") if isinstance(document, dict) else None
-    if kind != FORMAT or document.get("version") != VERSION:
+    about = document if isinstance(document, dict) else {}
+    kind, version = about.get("format"), about.get("version")
+    if kind != FORMAT or version != VERSION:
         expected = f"a file of format {FORMAT!r}, version {VERSION}"
-        raise InputError("memory", expected, described(kind), where)
+        found = f"{described(kind)}, version {described(version)}"
+        raise InputError("memory", expected, found, where)
     axes, parameters = document.get("axes"), document.get("parameters")
     if not isinstance(axes, list) or not all(isinstance(one, dict) for one in axes):
         raise InputError("memory.axes", "a list of axes", described(axes), where)
-    try:
-        defense = build_defense(parameters, where=where)
-    except (TypeError, ValueError, AttributeError) as error:  # records of the wrong shape
-        if isinstance(error, InputError):
-            raise
-        raise InputError("memory.parameters", "what was written", str(error), where) from None
+    topics = [one.get("topic") for one in axes]
+    for topic in topics:
+        if topic is not None and not isinstance(topic, str):
+            raise InputError("memory.axes", "topics that are texts", described(topic), where)
+    _validate.unique("memory.axes", map(str, topics), where)
+    defense = build_defense(parameters, where=where)
     if not isinstance(defense, TiltBound):
         raise InputError("memory.parameters", "TiltBound's", defense.name, where)
-    rows = {one.get("topic"): vector_of_json("memory.axes", one.get("axis"), where) for one in axes}
-    return SavedTiltBound(defense, rows)
+    rows = [vector_of_json("memory.axes", one.get("axis"), where) for one in axes]
+    return SavedTiltBound(defense, dict(zip(topics, rows, strict=True)))
