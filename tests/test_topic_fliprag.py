@@ -192,6 +192,8 @@ def test_progress_counts_passages():
         ({"i_own_this_index": False}, "i_own_this_index: expected True"),
         ({"polarity": "none"}, "polarity: expected 'positive' or 'negative'"),
         ({"triggers": []}, "triggers: expected at least one"),
+        ({"triggers": "now"}, "triggers: expected a sequence of texts, got 'now'"),
+        ({"vocabulary": "abc"}, "vocabulary: expected a sequence of texts, got 'abc'"),
     ],
 )
 def test_wrong_arguments_are_refused(options, message):

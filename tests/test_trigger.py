@@ -17,6 +17,7 @@ from fake_encoder import FakeEncoder
 
 TEXTS = [Passage("t1", "Trams are a folly.", "A title"), Passage("t2", "No trams.")]
 OWN = {"i_own_this_index": True}
+NEVER = None  # an encoder that is not asked: the arguments are refused before
 
 
 def test_verbatim_is_the_question():
@@ -67,6 +68,20 @@ def test_nothing_is_made_without_ownership(make):
         (
             lambda: trigger("q1", ["a"], TEXTS, "none", FakeEncoder(), contrast=-1, **OWN),
             "contrast: expected",
+        ),
+        (lambda: trigger("q1", ["a"], TEXTS, "pro", NEVER, **OWN), "polarity: expected"),
+        (lambda: trigger("", ["a"], TEXTS, "none", NEVER, **OWN), "question_id: expected"),
+        (
+            lambda: trigger("q1", ["a"], TEXTS, "none", NEVER, vocabulary="abc", **OWN),
+            "vocabulary: expected a sequence of texts, got 'abc'",
+        ),
+        (
+            lambda: trigger("q1", ["a"], TEXTS, "none", NEVER, other_questions="Why?", **OWN),
+            "other_questions: expected a sequence of texts, got 'Why",
+        ),
+        (
+            lambda: poisonedrag("q1", "Why?", TEXTS, "none", separator=3, **OWN),
+            "separator: expected a text, got int",
         ),
     ],
 )

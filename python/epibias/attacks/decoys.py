@@ -11,7 +11,6 @@ import numpy as np
 
 from epibias import _validate
 from epibias._validate import Float32Array, Int64Array
-from epibias.errors import InputError
 
 
 def decoys(
@@ -62,10 +61,7 @@ def decoys(
         ("benign_similarities", benign_similarities),
         ("adversarial_similarities", adversarial_similarities),
     ):
-        _validate.array(name, values, dtype=np.float32, ndim=1)
-        if not np.isfinite(values).all():
-            row = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise InputError(name, "finite similarities", str(values[row]), f"row {row}")
+        _validate.finite(name, _validate.array(name, values, dtype=np.float32, ndim=1))
     k = _validate.integer(
         "k", k, low=1, high=len(benign_similarities), note="the number of benign passages"
     )

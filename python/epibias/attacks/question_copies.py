@@ -123,6 +123,8 @@ def poisonedrag(
     confirm(i_own_this_index)
     _validate.text("question", question)
     given = texts_of(texts)
+    if not isinstance(separator, str):
+        raise InputError("separator", "a text", type(separator).__name__)
     return AdversarialSet(
         tuple(
             AdversarialPassage(

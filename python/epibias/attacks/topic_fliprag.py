@@ -25,6 +25,7 @@ from epibias.attacks.question_copies import texts_of
 from epibias.attacks.token_search import SearchSettings
 from epibias.attacks.trigger import trigger as search_trigger
 from epibias.corpus import Passage
+from epibias.corpus.columns import check_id
 from epibias.encoder import Encoder
 from epibias.errors import InputError
 from epibias.polarization import PolarizationAxis
@@ -148,6 +149,7 @@ def topic_fliprag(
     See docs/attacks.md.
     """
     confirm(i_own_this_index)
+    check_id("question_id", question_id, None)  # before the editor is asked for anything
     given = texts_of(passages)
     _validate.choice("polarity", polarity, ("positive", "negative"))
     settings = FlipSettings() if settings is None else settings
@@ -160,6 +162,9 @@ def topic_fliprag(
         raise InputError("axis", expected, "one that a rule oriented")
     if triggers is not None and not triggers:
         raise InputError("triggers", "at least one, or None to search", "none")
+    for argument, several in (("triggers", triggers), ("vocabulary", vocabulary)):
+        if isinstance(several, str):  # a sequence of letters, as Python sees it
+            raise InputError(argument, "a sequence of texts", repr(several)[:40])
     stages = _Stages(questions, polarity, editor, encoder, axis, settings)
     made = []
     for number, original in enumerate(given, 1):

@@ -17,12 +17,13 @@ import numpy as np
 
 from epibias import _validate
 from epibias._validate import Float64Array
-from epibias.attacks.adversarial_set import AdversarialPassage, AdversarialSet
+from epibias.attacks.adversarial_set import POLARITIES, AdversarialPassage, AdversarialSet
 from epibias.attacks.embedding import cosines, digest, embedded, identity_of, unit
 from epibias.attacks.ownership import confirm
 from epibias.attacks.question_copies import texts_of
 from epibias.attacks.token_search import SearchSettings, TokenSearch, search_tokens
 from epibias.corpus import Passage
+from epibias.corpus.columns import check_id
 from epibias.encoder import Encoder
 from epibias.errors import InputError
 
@@ -129,9 +130,14 @@ def trigger(
     ('a a bbb', np.True_)
     """
     confirm(i_own_this_index)
+    check_id("question_id", question_id, None)  # before the search, which takes long
     given = texts_of(texts)
     if isinstance(questions, str) or not questions:
         raise InputError("questions", "a sequence of at least one text", repr(questions)[:40])
+    for argument, several in (("vocabulary", vocabulary), ("other_questions", other_questions)):
+        if isinstance(several, str):  # a sequence of letters, as Python sees it
+            raise InputError(argument, "a sequence of texts", repr(several)[:40])
+    _validate.choice("polarity", polarity, POLARITIES)
     _validate.choice("mode", mode, MODES)
     contrast = _validate.number("contrast", contrast, low=0.0)
     n_searched = min(_validate.integer("n_search_texts", n_search_texts, low=1), len(given))
