@@ -200,6 +200,8 @@ def test_the_set_is_the_same_byte_for_byte_however_it_was_asked(tmp_path):
         ({"stances": [1.0]}, "anchors beside them"),
         ({"anchors": []}, "at least two passages, got 0"),
         ({"candidates": []}, "at least two passages, got 0"),
+        ({"candidates": 3}, "candidates: expected at least two passages, got 3"),
+        ({"anchors": ["a", "b"]}, r"anchors: expected passages, got str \(row 0\)"),
     ],
 )
 def test_a_question_that_is_none_is_refused_before_anything_is_asked(options, message):

@@ -323,6 +323,7 @@ def test_anchors_that_do_not_differ_fail_and_say_so():
         ({"tolerance": 0}, "tolerance: expected"),
         ({"penalty": 0}, "penalty: expected"),
         ({"stances": (1, 2)}, "stances of both signs"),
+        ({"stances": 3}, "stances: expected a sequence of integers, got 3"),
         ({"stances": (-9, 2)}, "stances: expected an integer from -3 to 3"),
         ({"min_words": 9, "max_words": 8}, "max_words: expected"),
         ({"method": "svm"}, "method: expected"),

@@ -135,10 +135,10 @@ def ebi_of_many(
 ) -> list[EBIOutcome]:
     """Make the adversarial passages on several questions, asking for them side by side.
 
-    Anchors of all questions are asked for in one call of the generator, and so are the passages of
-    both sides of all: a server that has room for several requests is not asked one by one. What a
-    question gets depends neither on the others nor on the order of replies, unless the server goes
-    away: then nobody is asked anything more (`asking.Asker`).
+    As many requests are under way as the generator has room for (its `concurrency`): the anchors of
+    so many questions, then the passages of both sides of them. What a question gets depends neither
+    on the others nor on the order of replies, unless the server goes away: then nobody is asked
+    anything more (`asking.Asker`).
 
     Parameters
     ----------
@@ -185,12 +185,12 @@ def ebi_of_many(
 
 def _question(
     question: EBIQuestion,
-    generator: Mapping[str, object],
+    identity: Mapping[str, object],
     encoder: Encoder,
     settings: EBISettings,
     advance: Callable[[int], None],
 ) -> Work[EBIOutcome]:
-    """Give the steps of one question, whose requests `together` sends."""
+    """Give the steps of one question, whose requests `together` sends; `identity`: to whom."""
     tally = Tally()
     written: WrittenAnchors | str | None = question.given
     if written is None:
@@ -215,7 +215,7 @@ def _question(
         rows = embedded_passages(encoder, pool, "candidates")
     scores = axis.score(rows)
     _warn_of_tolerance(question.id, settings.tolerance, float(np.ptp(scores)))
-    maker = _Maker(question, generator, encoder, settings, written, axis, tally)
+    maker = _Maker(question, identity, encoder, settings, written, axis, tally)
     sides = [
         _Side(maker, side, pool[row], rows[row], float(scores[row]))
         for side, row in zip(POLARITIES, (int(scores.argmax()), int(scores.argmin())), strict=True)
@@ -246,7 +246,7 @@ class _Maker:
     def __init__(
         self,
         question: EBIQuestion,
-        generator: Mapping[str, object],
+        identity: Mapping[str, object],
         encoder: Encoder,
         settings: EBISettings,
         anchors: WrittenAnchors,
@@ -258,7 +258,7 @@ class _Maker:
         self._query = embedded(encoder, [question.text], "queries", "question")
         self.known = {normal_form(one.text) for one in anchors.passages}
         self.about: dict[str, Any] = {
-            "generator": generator,
+            "generator": identity,
             "encoder": identity_of(encoder),
             "settings": settings.plain(),
             "anchors": {**anchors.provenance, "sha256": digest([p.text for p in anchors.passages])},

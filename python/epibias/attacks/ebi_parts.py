@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from epibias import _validate
+from epibias._plain import described
 from epibias.attacks.adversarial_set import AdversarialSet
 from epibias.attacks.asking import NotSent, ends_the_work
 from epibias.corpus import Passage
@@ -80,6 +81,8 @@ class EBISettings:
         _validate.number("max_similarity", self.max_similarity, above=0.0, high=1.0)
         _validate.number("temperature", self.temperature, low=0.0)
         _validate.choice("method", self.method, METHODS)
+        if not isinstance(self.stances, Sequence) or isinstance(self.stances, str):
+            raise InputError("stances", "a sequence of integers", described(self.stances))
         object.__setattr__(self, "stances", tuple(self.stances))
         for stance in self.stances:
             _validate.integer("stances", stance, low=-3, high=3)
@@ -124,8 +127,8 @@ class EBIQuestion:
     def __post_init__(self) -> None:
         check_id("question_id", self.id, None)
         _validate.text("question", self.text)
-        if self.candidates is not None and len(self.candidates) < 2:
-            raise InputError("candidates", "at least two passages", str(len(self.candidates)))
+        if self.candidates is not None:
+            _two_passages("candidates", self.candidates)
         if self.anchors is None and self.stances is not None:
             raise InputError("stances", "anchors beside them", "none")
         _ = self.given  # checks the anchors
@@ -178,8 +181,7 @@ class WrittenAnchors:
     @classmethod
     def given(cls, anchors: Sequence[Passage], stances: Sequence[float] | None) -> WrittenAnchors:
         """Take anchors that somebody else wrote."""
-        if len(anchors) < 2:
-            raise InputError("anchors", "at least two passages", str(len(anchors)))
+        _two_passages("anchors", anchors)
         if stances is not None:
             _validate.same_length("stances", len(stances), "anchors", len(anchors))
         known = None if stances is None else tuple(float(one) for one in stances)
@@ -192,6 +194,15 @@ class WrittenAnchors:
         None where they are not known.
         """
         return None if self.stances is None else list(self.stances)
+
+
+def _two_passages(argument: str, given: Sequence[Passage]) -> None:
+    if not isinstance(given, Sequence) or len(given) < 2:
+        found = str(len(given)) if isinstance(given, Sequence) else described(given)
+        raise InputError(argument, "at least two passages", found)
+    for row, one in enumerate(given):
+        if not isinstance(one, Passage):
+            raise InputError(argument, "passages", type(one).__name__, f"row {row}")
 
 
 @dataclass(frozen=True, eq=False)
