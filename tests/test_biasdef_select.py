@@ -81,7 +81,7 @@ def test_suspicious_side_is_the_oracles_over_thousands_of_splits(n):
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 20])
 @pytest.mark.parametrize("side", ["right", "auto"])
 def test_nearer_side_is_the_oracles_over_thousands_of_splits(n, side):
-    pool = unstructured_pools(n, 700, n)
+    pool = unstructured_pools(n, 300, n)
     options = {"side": side, "slack": 0.0, "min_kept": 1}
     chosen = BiasDef(n, mitigation="mahalanobis", **options).select(pool)
     n_moved = chosen.diagnostics["n_moved"]
