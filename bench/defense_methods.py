@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from defense_baselines import OfTrial, brra, nli_methods
-from defense_protocol import CLEAN, OLD, TRUSTED_UNTIL, K, Rows, Trial, trials
+from defense_protocol import CHURN, CLEAN, OLD, TRUSTED_UNTIL, K, Rows, Trial, trials
 from defense_texts import Case
 from defense_trials import Axes, pool_of
 from epibias.defenses import (
@@ -174,10 +174,14 @@ def memories(
 ) -> dict[str, CleanMemory]:
     """Of the index as it was before the attack, and of its last trusted version (10 % less)."""
     old = [_without_late(trial) for trial in trials(cases, rows, replace(CLEAN, pool=10_000))]
-    return {
+    made = {
         "fresh": CleanMemory.of(pool_of(clean, axes, provenance=False, texts=True), K),
         "stale": CleanMemory.of(pool_of(old, axes, provenance=False, texts=True), K),
     }
+    for name, of in (("no candidates", "fresh"), ("stale, no candidates", "stale")):
+        records = {key: one._replace(candidates=()) for key, one in made[of].records.items()}
+        made[name] = CleanMemory(records, K)
+    return made
 
 
 def _without_late(trial: Trial) -> Trial:
@@ -199,22 +203,28 @@ NO_BOUND = 1e9
 def tilt_methods(base: Of, memory: Mapping[str, CleanMemory]) -> dict[str, tuple[Of, bool]]:
     """TiltBound in its settings, and each part left out; the flag says whether it sees origins."""
     known = remembering(base, memory["fresh"])
-    version = changed(base, trusted_until=TRUSTED_UNTIL)
+    stale = remembering(changed(base, newcomer_share=CHURN), memory["stale"])
+    version = changed(base, trusted_until=TRUSTED_UNTIL, newcomer_share=CHURN)
     both = remembering(version, memory["stale"])
-    off = {"bound": NO_BOUND, "version_bound": NO_BOUND}
+    off = {"bound": NO_BOUND}
     silent = {"echo": None, "echo_of_two": None}
     return {
         "tilt_bound": (base, False),
         "tilt_bound memory": (known, False),
-        "tilt_bound stale memory": (remembering(base, memory["stale"]), False),
+        "tilt_bound stale memory": (stale, False),
         "tilt_bound version": (version, True),
         "tilt_bound version + memory": (both, True),
         "one echo limit": (changed(base, echo_of_two=None), False),
         "memory, no echo": (changed(known, **silent), False),
         "memory, no bound": (changed(known, **off), False),
+        "memory, tells no newcomer": (remembering(base, memory["no candidates"]), False),
+        "stale memory, tells no newcomer": (
+            remembering(base, memory["stale, no candidates"]),
+            False,
+        ),
         "memory, repeats .98": (changed(known, repeat=0.98), False),
         "version, no echo": (changed(version, **silent), True),
         "version, no bound": (changed(version, **off), True),
-        "version, no wave": (changed(version, most_newcomers=10_000), True),
+        "version, any newcomer": (changed(version, newcomer_share=1.0), True),
         "version, no source cap": (changed(version, per_source=None), True),
     }

@@ -18,6 +18,7 @@ import defense_methods as methods
 from defense_protocol import (
     CLEAN,
     GOAL_LEVELS,
+    NEWCOMER_SHARES,
     SEED,
     Condition,
     K,
@@ -108,13 +109,14 @@ def _sweeps(
     for share in methods.SWEEP:
         of = methods.calibrations(clean, axes, groups, false_removal=share)
         made[f"tilt_bound removal={share}"] = (of, False)
-        version = methods.changed(of, trusted_until=methods.TRUSTED_UNTIL)
-        made[f"tilt_bound version most={int(10 * share)}"] = (
-            methods.changed(version, most_newcomers=int(10 * share)), True)  # fmt: skip
     base = methods.calibrations(clean, axes, groups)
-    known = methods.remembering(base, memory["stale"])
-    for bound in (0.02, 0.25, 0.5, 1.0):
-        made[f"tilt_bound stale bound={bound}"] = (methods.changed(known, bound=bound), False)
+    version = methods.changed(base, trusted_until=methods.TRUSTED_UNTIL)
+    for share in NEWCOMER_SHARES:  # what is said of honest newcomers; .1 is true
+        told = {"newcomer_share": share}
+        for known, memory_of in (("memory", "fresh"), ("stale", "stale")):
+            of = methods.remembering(methods.changed(base, **told), memory[memory_of])
+            made[f"tilt_bound {known} share={share}"] = (of, False)
+        made[f"tilt_bound version share={share}"] = (methods.changed(version, **told), True)
     return made
 
 

@@ -30,6 +30,7 @@ CHUNK = 3  # sentences of a WIKI-BALANCE passage that make one injected passage
 REPEATS = 0.5  # share of the question's letter triples
 WORDS_SHARED = 2  # content words of two questions that make them one topic
 POLARITIES = ("positive", "negative")
+UNSEEN = Path(__file__).with_name("unseen_debates")  # its README has how they were written
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Case:
         for texts in self.adversarial.values():
             own += [poisoned(self.question, text) for text in texts]
             own += [stripped(self.question, text) for text in texts]
-            if self.family == "debates":  # others' were not encoded
+            if self.family in ("debates", "unseen"):  # others' were not encoded
                 own += [scattered(self.question, text) for text in texts]
         return own
 
@@ -163,9 +164,18 @@ def generator_of(name: str) -> np.random.Generator:
 
 def debates() -> list[Case]:
     """Read the 16 shipped questions."""
+    return _debates("debates", None)
+
+
+def unseen() -> list[Case]:
+    """Read the 16 questions that nobody who designed a defence had seen."""
+    return _debates("unseen", UNSEEN)
+
+
+def _debates(family: str, folder: Path | None) -> list[Case]:
     return [
         Case(
-            "debates",
+            family,
             topic.topic,
             topic.query,
             tuple(passage.text for passage in topic.benign),
@@ -175,7 +185,7 @@ def debates() -> list[Case]:
             {side: tuple(p.text for p in topic.adversarial[side]) for side in POLARITIES},
             pole_statements(topic.query),
         )
-        for topic in load_debates()
+        for topic in load_debates(folder)
     ]
 
 

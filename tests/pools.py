@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 
+from epibias.defenses.clean_memory import CleanMemory
 from epibias.errors import ValidityWarning
 from epibias.polarization import PolarizationAxis
 from epibias.pool import CandidatePool
+
+QUESTION = "Should shops close on Sundays?"  # of pools with texts
 
 
 def make_pool(similarities, scores, *, k=5, indices=None, neutral_centres=None, query_ids=None):
@@ -60,6 +64,23 @@ def random_lists(rng, n_queries, low=0, high=40, *, ties=False):
         all_similarities.append(x.astype(np.float32))
         all_scores.append(y.astype(np.float32))
     return all_similarities, all_scores
+
+
+def texts_pool(similarities, scores, texts, **columns):
+    """A pool of one query, its candidates given in order of similarity."""
+    pool = make_pool([similarities], [scores])
+    return replace(
+        pool,
+        query_texts=(QUESTION,),
+        passage_texts=tuple(texts),
+        metadata={name: tuple(values) for name, values in columns.items()} or None,
+    )
+
+
+def without_candidates(memory):
+    """The memory, but that it tells no newcomer."""
+    records = {key: one._replace(candidates=()) for key, one in memory.records.items()}
+    return CleanMemory(records, memory.k)
 
 
 def unit_rows(rng, *shape):

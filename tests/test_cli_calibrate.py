@@ -22,7 +22,7 @@ def write(path, lines):
 
 
 def queries(*, injected=0, time=None):
-    rng = np.random.default_rng(3)
+    rng, attacker = np.random.default_rng(3), np.random.default_rng(4)
     lines = []
     for number, question in enumerate(ASKED):
         query = rng.standard_normal(6)
@@ -36,7 +36,7 @@ def queries(*, injected=0, time=None):
                  "time": "2026-01-01"}
             )  # fmt: skip
         for place in range(injected):
-            row = query + 0.05 * rng.standard_normal(6)
+            row = query + 0.05 * attacker.standard_normal(6)
             row[0] = 1.0
             candidates.append(
                 {
@@ -87,9 +87,9 @@ def test_a_memory_of_clean_pools_brings_attacked_selections_back(files, capsys):
     attacked = selected(files, "attacked", capsys)
     for line in attacked:
         assert line["n_echo"] == 0
-        assert abs(line["tilt_after"]) < abs(line["tilt_before"])
-        ids = [one["id"] for one in line["selected"]]
-        assert sum(one.startswith("x") for one in ids) < 3
+        assert line["n_refused"] == 4  # more than chance brings
+        assert abs(line["tilt_after"]) < 1e-6
+        assert not any(one["id"].startswith("x") for one in line["selected"])
     document = json.loads(selected_json(files, capsys))
     assert document["defense"]["defense"] == "tilt_bound"
 
@@ -123,7 +123,7 @@ def test_one_question_on_two_topics_is_remembered_for_each(files, tmp_path, caps
 def test_newcomers_are_refused_where_lines_carry_times(files, tmp_path, capsys):
     files["late"] = write(tmp_path / "late.jsonl", queries(injected=6, time="2026-03-01"))
     found = selected(files, "late", capsys, "--trusted-until", "2026-02-01")
-    assert all(line["n_refused"] == 6 for line in found)  # more than five are a wave
+    assert all(line["n_refused"] == 6 for line in found)  # more than chance brings: a wave
 
 
 def test_the_file_is_private_and_holds_no_text(files):
@@ -186,13 +186,16 @@ def test_another_axis_and_a_changed_file_are_refused(files, tmp_path, capsys):
     for change, told in (
         ({"format": "other"}, "a file of format"),
         ({"parameters": {"defense": "none"}}, "TiltBound's"),
-        ({"parameters": {"defense": "tilt_bound", "memory": {"a": [1]}}}, "records of 4 values"),
+        (
+            {"parameters": {"defense": "tilt_bound", "memory": {"a": [1]}}},
+            "records of 4 or 5 values",
+        ),
         (
             {"parameters": {"defense": "tilt_bound", "memory": {"a": [0.1, -1, 0.5, None]}}},
             "memory.spread: expected a finite number of at least 0, got -1",
         ),
         ({"axes": 3}, "a list of axes"),
-        ({"version": 9}, "version 1, got 'epibias tilt_bound', version 9"),
+        ({"version": 9}, "version 2, got 'epibias tilt_bound', version 9"),
         ({"axes": [{"topic": [1], "axis": [1.0]}]}, "topics that are texts"),
         ({"axes": 2 * [{"topic": "rail", "axis": [1.0]}]}, "'rail' in rows 0 and 1"),
     ):

@@ -13,24 +13,11 @@ from epibias.defenses import Defense, NoDefense, TiltBound, build_defense
 from epibias.defenses.calibration import limit_of_questions
 from epibias.defenses.clean_memory import CleanMemory, CleanRecord, question_key
 from epibias.defenses.echo import echo_shares
-from epibias.defenses.newcomers import admitted, newcomers
+from epibias.defenses.newcomers import newcomers
 from epibias.defenses.tilt_bound_file import SavedTiltBound
 from epibias.errors import CalibrationWarning, InputError
 from epibias.pool import CandidatePool
-from pools import make_pool, quietly_fitted
-
-QUESTION = "Should shops close on Sundays?"
-
-
-def texts_pool(similarities, scores, texts, **columns):
-    """A pool of one query, its candidates given in order of similarity."""
-    pool = make_pool([similarities], [scores])
-    return replace(
-        pool,
-        query_texts=(QUESTION,),
-        passage_texts=tuple(texts),
-        metadata={name: tuple(values) for name, values in columns.items()} or None,
-    )
+from pools import QUESTION, make_pool, quietly_fitted, texts_pool, without_candidates
 
 
 def test_echo_is_the_most_that_a_window_says_of_the_question():
@@ -88,7 +75,7 @@ def test_an_attacked_selection_comes_back_within_the_bound():
         [1.0, 1.0, 0.1, -0.1, 0.2, -0.2],
         ["ee", "ff", "aa", "bb", "cc", "dd"],
     )
-    chosen = TiltBound(2, memory=memory).select(attacked)
+    chosen = TiltBound(2, memory=without_candidates(memory)).select(attacked)
     assert chosen[0].tolist() == [2, 3]
     assert abs(chosen.diagnostics["tilt_after"][0]) <= 0.1 < chosen.diagnostics["tilt_before"][0]
     assert memory.get(QUESTION).spread == pytest.approx(np.std([0.1, -0.1, 0.2, -0.2], ddof=1))
@@ -101,9 +88,15 @@ def test_a_known_question_has_its_own_echo_threshold():
     share = echo_shares(QUESTION, texts)[0]
     assert memory.get(QUESTION).echo == share
     attacked = texts_pool([0.9, 0.8, 0.7, 0.6, 0.5], [0.0, 0.0, 0.1, -0.1, 0.0], [QUESTION, *texts])
-    defense = TiltBound(2, echo=1.0, memory=memory)
+    defense = TiltBound(2, echo=1.0, memory=without_candidates(memory))
     assert defense.select(attacked)[0].tolist() == [1, 2]
     assert defense.select(attacked).diagnostics["n_echo"].tolist() == [1]
+    # Where newcomers can be told only they are echoes, by the larger of both limits.
+    told = TiltBound(2, echo=0.99, memory=memory, newcomer_share=0.3)
+    assert told.select(attacked)[0].tolist() == [1, 2]
+    assert told.select(attacked).diagnostics["n_echo"].tolist() == [1]
+    wide = replace(told, echo=1.0, bound=1.0)
+    assert wide.select(attacked)[0].tolist() == [0, 1]
 
 
 def test_two_echoing_candidates_are_held_to_a_lower_limit_than_one():
@@ -119,20 +112,6 @@ def test_two_echoing_candidates_are_held_to_a_lower_limit_than_one():
     assert defense.select(two).diagnostics["n_echo"].tolist() == [2]
     memory = CleanMemory.of(two, 3)  # a question that is remembered has its own limit
     assert replace(defense, memory=memory).select(one)[0].tolist() == [0, 1, 2]
-
-
-def test_newcomers_wave_leader_and_source():
-    times = ["2026-03-01", "2026-01-01", None, "2026-03-02", "2026-01-02"]
-    new = newcomers(times, "2026-02-01")
-    assert new.tolist() == [True, False, True, True, False]
-    x = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
-    sources = ["a", "a", "b", "b", "c"]
-    few = admitted(new, x, sources, most=3, per_source=1)
-    assert few.tolist() == [False, True, True, False, True]  # above all trusted; second of b
-    assert admitted(new, x, None, most=3, per_source=1).tolist() == [False, True, True, True, True]
-    assert admitted(new, x, sources, most=2, per_source=1).tolist() == (~new).tolist()
-    with pytest.raises(InputError, match="row 1"):
-        newcomers(["2026-01-01", 5], "2026-02-01")
 
 
 def test_times_are_compared_as_times_and_not_as_texts():
@@ -264,12 +243,15 @@ def test_it_is_a_defence_that_a_manifest_can_make_again():
     [
         {"k": 0},
         {"bound": -0.1},
-        {"version_bound": float("nan")},
         {"echo": 1.5},
         {"echo": 0.5, "echo_of_two": 1.5},
         {"echo_of_two": 0.5},
         {"repeat": -0.1},
-        {"most_newcomers": -1},
+        {"newcomer_share": -0.1},
+        {"newcomer_share": 1.1},
+        {"newcomer_share": float("nan")},
+        {"memory": {"a": (0.1, 0.1, 0.6, 0.3, ((0.5, float("nan")),))}},
+        {"memory": {"a": (0.1, 0.1, 0.6, 0.3, ((0.5, 0.1, 0.2),))}},
         {"per_source": 0},
         {"trusted_until": " "},
         {"memory": {"a": (float("nan"), 0.1, 0.6, None)}},

@@ -32,8 +32,11 @@ def calibrate(
     false_removal: float = typer.Option(
         0.05, help="Most clean questions, as a share, that may lose anything where none is known."
     ),
+    newcomer_share: float = typer.Option(
+        0.02, help="Share of the index that will come honestly until the next calibration."
+    ),
     remember: bool = typer.Option(
-        True, help="Keep each question's centre, spread and echo; its text only as a digest."
+        True, help="Keep of each question numbers of its clean pool; its text only as a digest."
     ),
 ) -> None:
     """Learn from clean pools what `filter --defense tilt_bound --memory` goes by."""
@@ -52,7 +55,13 @@ def calibrate(
     pool, _ = candidates.pool_of_lines(
         lines, jsonl.query_ids(lines), lazy, fitted, names, k, texts=True
     )
-    defense = TiltBound.calibrated(pool, k, false_removal=false_removal, remember=remember)
+    defense = TiltBound.calibrated(
+        pool,
+        k,
+        false_removal=false_removal,
+        remember=remember,
+        newcomer_share=newcomer_share,
+    )
     write_tilt_bound(SavedTiltBound.of(defense, fitted, names), output)
     for one in axis_source.describe(fitted, names):
         say(axis_source.summary(one))

@@ -1,16 +1,17 @@
 """What selections were like before anybody attacked: one record a question of a topic.
 
 In: pools of an index that is trusted. Out: for each question the mean score of its undefended
-selection, the spread of its candidates' scores, and the selection's mean similarity. Holds numbers
-and digests of questions: no passage, no vector, no text.
+selection, the spread of its candidates' scores, the selection's mean similarity, and by which two
+numbers each candidate is known again. Holds numbers and digests of questions: no passage, no
+vector, no text.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from epibias.defenses.echo import echo_shares
 from epibias.errors import InputError
 from epibias.pool import CandidatePool
 
-SAME = 1e-6  # two selections of this mean similarity and mean score are the same
+SAME = 1e-6  # one similarity, or score, and another; or the means of two selections
 
 
 class CleanRecord(NamedTuple):
@@ -37,6 +38,9 @@ class CleanRecord(NamedTuple):
         Mean similarity of the k most similar candidates.
     echo : float
         Largest share of the question that one of them says again; None without texts.
+    candidates : tuple of (float, float)
+        Similarity and score of each candidate, the most similar first: a passage is known again by
+        them. Empty: none is.
 
     Examples
     --------
@@ -48,6 +52,7 @@ class CleanRecord(NamedTuple):
     spread: float
     similarity: float
     echo: float | None
+    candidates: tuple[tuple[float, float], ...] = ()
 
 
 def record_of(
@@ -73,9 +78,27 @@ def record_of(
     0.2
     """
     echo = None if echoes is None else float(echoes[:k].max())
+    pairs = zip(similarities.tolist(), scores.tolist(), strict=True)
     return CleanRecord(
-        float(scores[:k].mean()), float(scores.std(ddof=1)), float(similarities[:k].mean()), echo
+        float(scores[:k].mean()),
+        float(scores.std(ddof=1)),
+        float(similarities[:k].mean()),
+        echo,
+        tuple(pairs),
     )
+
+
+def _array_of(candidates: Any, where: str) -> Float64Array:  # noqa: ANN401  as JSON gives them
+    """Pairs in ascending similarity; anything else is refused."""
+    try:
+        pairs = np.array(candidates, np.float64).reshape(len(candidates), 2)
+    except (TypeError, ValueError):  # no pairs, or not of numbers
+        pairs = np.full((1, 2), np.nan)
+    if not np.isfinite(pairs).all():
+        expected = "pairs of finite numbers, similarity and score"
+        raise InputError("memory.candidates", expected, described(candidates), where)
+    ascending: Float64Array = pairs[np.argsort(pairs[:, 0], kind="stable")]
+    return ascending
 
 
 def question_key(question: str, topic: str | None = None) -> str:
@@ -133,6 +156,9 @@ class CleanMemory:
 
     records: Mapping[str, CleanRecord]
     k: int
+    _entries: dict[str, tuple[CleanRecord, Float64Array]] = field(
+        default_factory=dict, init=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         for key, one in self.records.items():  # a wrong one would bound nothing, and not say so
@@ -142,6 +168,7 @@ class CleanMemory:
             _validate.number("memory.similarity", one.similarity, where=where)
             if one.echo is not None:
                 _validate.number("memory.echo", one.echo, low=0, high=1, where=where)
+            self._entries[key] = (one, _array_of(one.candidates, where))
 
     @classmethod
     def of(cls, pool: CandidatePool, k: int = 5) -> CleanMemory:
@@ -219,12 +246,16 @@ class CleanMemory:
         """
         if not isinstance(records, Mapping):
             raise InputError("memory", "records by question", described(records))
-        n_values = len(CleanRecord._fields)
+        made = {}
         for key, values in records.items():
-            if not isinstance(values, list | tuple) or len(values) != n_values:
-                expected = f"records of {n_values} values"
+            if not isinstance(values, list | tuple) or not 4 <= len(values) <= 5:
+                expected = "records of 4 or 5 values"
                 raise InputError("memory", expected, described(values), f"question {key}")
-        return cls({key: CleanRecord(*values) for key, values in records.items()}, k)
+            centre, spread, similarity, echo, *more = values
+            pairs = _array_of(more[0] if more else (), f"question {key}")[::-1].tolist()
+            found = tuple((x, y) for x, y in pairs)
+            made[key] = CleanRecord(centre, spread, similarity, echo, found)
+        return cls(made, k)
 
     def get(self, question: str, topic: str | None = None) -> CleanRecord | None:
         """Return a question's record, if there is one.
@@ -239,8 +270,27 @@ class CleanMemory:
         -------
         CleanRecord or None
         """
-        found = None if topic is None else self.records.get(question_key(question, topic))
-        return self.records.get(question_key(question)) if found is None else found
+        entry = self.entry(question, topic)
+        return None if entry is None else entry[0]
+
+    def entry(
+        self, question: str, topic: str | None = None
+    ) -> tuple[CleanRecord, Float64Array] | None:
+        """Return a question's record and its candidates as an array.
+
+        Parameters
+        ----------
+        question : str
+        topic : str, optional
+            As `get`.
+
+        Returns
+        -------
+        (CleanRecord, float64 [m, 2]) or None
+            Similarity and score, in ascending similarity; m is 0 where no candidate is remembered.
+        """
+        found = None if topic is None else self._entries.get(question_key(question, topic))
+        return self._entries.get(question_key(question)) if found is None else found
 
     def __len__(self) -> int:
         return len(self.records)

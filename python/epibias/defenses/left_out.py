@@ -6,13 +6,12 @@ queries at once. Owns no threshold: who asks has them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from epibias._validate import Float64Array, Int64Array
-from epibias.defenses.newcomers import BoolArray, admitted, newcomers
+from epibias.defenses.newcomers import BoolArray, beyond_source, most_honest
 from epibias.defenses.selecting import query_slices
 from epibias.kernels import inverse_norms
 from epibias.kernels_tilt import echo_shares
@@ -50,7 +49,11 @@ def marked(pool: CandidatePool, marks: BoolArray) -> Int64Array:
 
 
 def shares(
-    pool: CandidatePool, queries: Int64Array, limits: Float64Array | None = None
+    pool: CandidatePool,
+    queries: Int64Array,
+    limits: Float64Array | None = None,
+    *,
+    only: BoolArray | None = None,
 ) -> Float64Array:
     """Share of its question that each candidate of these queries says again.
 
@@ -61,11 +64,13 @@ def shares(
     queries : int64 [n]
     limits : float64 [n_queries], optional
         Where only matters whether a share is above it.
+    only : bool [n_candidates], optional
+        Candidates that are read; all of these queries if absent.
 
     Returns
     -------
     float64 [n_candidates]
-        −∞ for candidates of other queries.
+        −∞ for candidates that are not read.
 
     Examples
     --------
@@ -76,10 +81,20 @@ def shares(
     ...     passage_texts=[["A.", "c"], ["b"]])
     >>> shares(pool, np.array([0]))
     array([  1.,   0., -inf])
+    >>> shares(pool, np.array([0]), only=np.array([False, True, True]))
+    array([-inf,   0., -inf])
     """
     asked, texts = pool.query_texts, pool.passage_texts
     assert asked is not None and texts is not None  # noqa: S101, PT018  for mypy
-    return echo_shares(asked, texts, pool.offsets, queries, limits)
+    if only is None:
+        return echo_shares(asked, texts, pool.offsets, queries, limits)
+    places = np.flatnonzero(only)
+    offsets = np.zeros(pool.n_queries + 1, np.int64)
+    np.cumsum(marked(pool, only), out=offsets[1:])
+    held = np.full(len(only), -np.inf)
+    read = tuple(texts[place] for place in places.tolist())
+    held[places] = echo_shares(asked, read, offsets, queries, limits)
+    return held
 
 
 def two_largest(pool: CandidatePool, held: Float64Array, k: int) -> Float64Array:
@@ -114,61 +129,33 @@ def two_largest(pool: CandidatePool, held: Float64Array, k: int) -> Float64Array
     return largest
 
 
-def of_newcomers(pool: CandidatePool, queries: Sequence[int], trusted_until: str) -> BoolArray:
-    """Mark the candidates of these queries that are not known to be from `trusted_until` or before.
-
-    Parameters
-    ----------
-    pool : CandidatePool
-        With `metadata["time"]`.
-    queries : sequence of int
-    trusted_until : str
-
-    Returns
-    -------
-    bool [n_candidates]
-
-    Raises
-    ------
-    InputError
-        As `newcomers`.
-
-    Examples
-    --------
-    >>> from epibias.polarization import PolarizationAxis
-    >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
-    >>> rows = np.eye(2, dtype=np.float32)
-    >>> pool = CandidatePool.from_vectors(rows[:1], rows, axis,
-    ...     metadata={"time": [["2026-03-01", "2026-01-01"]]})
-    >>> of_newcomers(pool, [0], "2026-02-01")
-    array([ True, False])
-    """
-    times = (pool.metadata or {})["time"]
-    new = np.zeros(len(pool.indices), np.bool_)
-    parts = query_slices(pool)
-    for query in queries:
-        new[parts[query]] = newcomers(times[parts[query]], trusted_until)
-    return new
-
-
 def refused(
     pool: CandidatePool,
-    queries: Sequence[int],
     new: BoolArray,
+    allowed: BoolArray,
     *,
-    most: int,
+    k: int,
+    share: float,
     per_source: int | None,
 ) -> BoolArray:
-    """Mark the newcomers of these queries that may not be selected.
+    """Mark the newcomers that may not be selected.
+
+    None may where there are more in the pool than chance explains (`most_honest`): a wave. Else as
+    many as chance explains in a selection of `k`, the most similar first, and of one source no
+    more than `per_source`.
 
     Parameters
     ----------
     pool : CandidatePool
         Its `metadata["source"]` is read, where there is one.
-    queries : sequence of int
     new : bool [n_candidates]
-    most, per_source
-        As in `admitted`.
+        In the pool's order; none of a query of which newcomers cannot be told.
+    allowed : bool [n_candidates]
+        What nothing else has left out; all newcomers count for a wave.
+    k : int
+    share : float
+        Of honest newcomers among candidates.
+    per_source : int, optional
 
     Returns
     -------
@@ -178,25 +165,33 @@ def refused(
     --------
     >>> from epibias.polarization import PolarizationAxis
     >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
-    >>> rows = np.eye(2, dtype=np.float32)
+    >>> rows = np.array([[1, 0.1], [1, 0.2], [1, 0.3], [1, 0.4]], np.float32)
     >>> pool = CandidatePool.from_vectors(rows[:1], rows, axis)
-    >>> refused(pool, [0], np.array([True, False]), most=1, per_source=1)
-    array([ True, False])
+    >>> new, allowed = np.array([True, False, True, False]), np.ones(4, bool)
+    >>> refused(pool, new, allowed, k=2, share=0.2, per_source=1)
+    array([False, False,  True, False])
+    >>> refused(pool, new, allowed, k=2, share=0.01, per_source=1)
+    array([ True, False,  True, False])
     """
+    crowds = [
+        count > most_honest(size, share)
+        for size, count in zip(pool.sizes.tolist(), marked(pool, new).tolist(), strict=True)
+    ]
+    wave = np.repeat(np.array(crowds), pool.sizes)
+    out: BoolArray = new & wave
+    may = new & allowed & ~wave
     sources: Any = (pool.metadata or {}).get("source")
-    marks = np.zeros(len(pool.indices), np.bool_)
-    parts = query_slices(pool)
-    for query in queries:
-        part = parts[query]
-        may = admitted(
-            new[part],
-            pool.similarities[part].astype(np.float64),
-            None if sources is None else sources[part],
-            most=most,
-            per_source=per_source,
-        )
-        marks[part] = ~may
-    return marks
+    if per_source is not None and sources is not None:
+        parts = query_slices(pool)
+        for query in np.flatnonzero(marked(pool, may)).tolist():
+            beyond = beyond_source(may[parts[query]], sources[parts[query]], per_source)
+            out[parts[query]] |= beyond
+            may[parts[query]] &= ~beyond
+    before = np.zeros(len(may) + 1, np.int64)
+    np.cumsum(may, out=before[1:])
+    rank = before[1:] - np.repeat(before[pool.offsets[:-1]], pool.sizes)  # 1 for the first
+    out |= may & (rank > most_honest(k, share))
+    return out
 
 
 def leave_out_repeats(

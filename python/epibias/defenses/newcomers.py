@@ -1,23 +1,28 @@
-"""Candidates that came after the last trusted version: which of them a selection may take.
+"""Candidates that are new since the last trusted version: how many of them are honest, by chance.
 
-Owns the reading of a pool's times and sources and the two rules on newcomers. In: one query's
-values in the pool's order. Out: masks. Without times nothing is known, and nothing is refused.
+Owns the reading of times, and what a share of honest newcomers explains: their number in a pool and
+in a selection, and how far they move a mean score. Who is new is told by times here, by a memory in
+`clean_memory.py`.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epibias._plain import described, moment
-from epibias._validate import Float64Array
 from epibias.errors import InputError
 
 BoolArray = NDArray[np.bool_]
+
+RISK = 0.05  # that honest newcomers are more, or move a mean further, than is allowed
 
 
 def newcomers(times: Sequence[Any], trusted_until: str) -> BoolArray:
@@ -62,28 +67,70 @@ def _read(time: object, argument: str, where: str | None) -> datetime:
         raise InputError(argument, expected, described(time), where) from None
 
 
-def admitted(
-    new: BoolArray,
-    similarities: Float64Array,
-    sources: Sequence[Any] | None,
-    *,
-    most: int,
-    per_source: int | None,
-) -> BoolArray:
-    """Tell which candidates may be selected as far as their origin goes.
+@lru_cache(maxsize=4096)
+def most_honest(n: int, share: float) -> int:
+    """Return how many of `n` candidates may be new by chance.
 
-    No newcomer may, where there are more than `most` in the pool: a wave. Of the others none may
-    that is more similar to the question than every trusted candidate, and of one source only the
-    `per_source` most similar.
+    The least number that honest newcomers exceed with a probability of at most `RISK`, where each
+    candidate is one with probability `share`, independently: a quantile of the binomial
+    distribution.
+
+    Parameters
+    ----------
+    n : int
+        At least 0.
+    share : float
+        In [0, 1].
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> most_honest(20, 0.1), most_honest(5, 0.1), most_honest(20, 0.0), most_honest(20, 1.0)
+    (4, 2, 0, 20)
+    """
+    held = 0.0
+    for count in range(n):
+        held += math.comb(n, count) * share**count * (1 - share) ** (n - count)
+        if held >= 1 - RISK:
+            return count
+    return n
+
+
+def honest_drift(k: int, share: float) -> float:
+    """Return how far honest newcomers move the mean score of `k` passages, in spreads.
+
+    Each of the `k` is replaced with probability `share` by one of the same distribution: the mean
+    moves by 0 on average, with a standard deviation of √(2 · share / k) spreads; this is two.
+
+    Parameters
+    ----------
+    k : int
+    share : float
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> honest_drift(5, 0.1)
+    0.4
+    """
+    return 2.0 * math.sqrt(2.0 * share / k)
+
+
+def beyond_source(new: BoolArray, sources: Sequence[Any], per_source: int) -> BoolArray:
+    """Mark the newcomers that come after `per_source` others of their source.
 
     Parameters
     ----------
     new : bool [n]
-    similarities : float64 [n]
         In the pool's order.
-    sources : sequence [n], optional
-    most : int
-    per_source : int, optional
+    sources : sequence [n]
+    per_source : int
 
     Returns
     -------
@@ -91,19 +138,12 @@ def admitted(
 
     Examples
     --------
-    >>> new = np.array([True, False, True, True])
-    >>> admitted(new, np.array([0.9, 0.8, 0.7, 0.6]), ["a", "b", "c", "c"], most=3, per_source=1)
-    array([False,  True,  True, False])
+    >>> beyond_source(np.array([True, True, False, True]), ["a", "b", "b", "b"], 1)
+    array([False, False, False,  True])
     """
-    if int(new.sum()) > most:
-        return ~new
-    trusted = similarities[~new]
-    best = trusted.max() if len(trusted) else -np.inf
-    may = ~(new & (similarities > best))
-    if per_source is not None and sources is not None:
-        taken: dict[Any, int] = {}
-        for place in np.flatnonzero(new & may).tolist():
-            count = taken.get(sources[place], 0)
-            may[place] = count < per_source
-            taken[sources[place]] = count + 1
-    return may
+    beyond = np.zeros(len(new), np.bool_)
+    taken: Counter[Any] = Counter()
+    for place in np.flatnonzero(new).tolist():
+        beyond[place] = taken[sources[place]] >= per_source
+        taken[sources[place]] += 1
+    return beyond

@@ -1,9 +1,9 @@
 """TiltBound: the most similar passages whose mean score stays where clean selections had it.
 
 In: a pool, and what is known of clean ones (a memory, or which candidates are trusted). Out: a
-selection. First what repeats the question, or another candidate, is left out; then candidates are
-exchanged until the mean polarization score is back within a bound. docs/tilt_bound.md has the
-derivation, what each part is worth, and where it breaks.
+selection. First what repeats the question, or another candidate, and more newcomers than chance
+explains are left out; then candidates are exchanged until the mean polarization score is back
+within a bound. docs/tilt_bound.md has the derivation, what each part is worth, and where it breaks.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ import numpy as np
 from epibias import _validate
 from epibias._validate import Float64Array, Int64Array
 from epibias.defenses.calibration import limit_of_questions, why_no_limit
-from epibias.defenses.clean_memory import SAME, CleanMemory, CleanRecord, record_of
+from epibias.defenses.clean_memory import SAME, CleanMemory
 from epibias.defenses.left_out import (
     leave_out_repeats,
     marked,
-    of_newcomers,
     refused,
     shares,
     two_largest,
 )
-from epibias.defenses.newcomers import BoolArray, newcomers
+from epibias.defenses.newcomers import BoolArray, honest_drift, newcomers
+from epibias.defenses.told_newcomers import told_newcomers
 from epibias.errors import CalibrationWarning, InputError
 from epibias.kernels_tilt import bounded_selection, leading_means
 from epibias.pool import CandidatePool
 from epibias.selection import Selection
 
 KNOWN = np.array(["nothing", "memory", "version"])  # where a centre comes from
-NOT_KNOWN = CleanRecord(np.nan, np.nan, np.nan, None)
 
 
 @dataclass(frozen=True)
@@ -46,16 +45,15 @@ class TiltBound:
         Passages to select.
     bound : float
         Most that the mean score of a selection may lie from the centre, in standard deviations of
-        the question's clean candidate scores, where `memory` has its centre.
-    version_bound : float
-        The same where the centre is that of the pool's trusted candidates: wider, for an honest
-        newcomer moves it too. A question of which neither is known is not bounded.
+        the question's clean candidate scores. Where newcomers can be told, it is at least
+        what an honest `newcomer_share` explains (`newcomers.honest_drift`). A
+        question of which no centre is known, by memory or by trusted candidates, is not bounded.
     echo : float, optional
         Candidates that say more than this share of the question again, in one place
-        (`epibias.defenses.echo`), are left out; `calibrated` finds it. A question whose clean
-        selection is known has that selection's largest share in its place, and among trusted
-        candidates nothing is left out for it. Needs texts; without them, or with None, nothing is
-        left out for it.
+        (`epibias.defenses.echo`), are left out; `calibrated` finds it. Where newcomers can be told,
+        only they are. A question whose clean selection is known has that selection's largest share
+        in its place, or the larger of both where newcomers can be told. Needs texts; without them,
+        or with None, nothing is left out for it.
     echo_of_two : float, optional
         The same where two of the first `k` candidates say more than this again: `echo` or less.
         An attacker needs several passages; a clean question seldom has two.
@@ -64,12 +62,14 @@ class TiltBound:
         out; among the best 3k. Off unless asked for: honest corpora repeat themselves.
     memory : CleanMemory, or its records as `parameters` gives them, optional
         What selections were like on the trusted index. A selection that is what it was then is
-        left alone.
+        left alone; a candidate that was not in the pool then is a newcomer.
     trusted_until : str, optional
-        Candidates with a later `metadata["time"]`, or none, are newcomers: they are held against
-        those that are trusted. Without times in the pool it does nothing.
-    most_newcomers : int
-        With more of them in a pool no newcomer is selected.
+        Candidates with a later `metadata["time"]`, or none, are newcomers, unless the memory has
+        them. Without times in the pool it does nothing.
+    newcomer_share : float
+        Share of the index that came honestly since it was trusted, in [0, 1]. With more newcomers
+        in a pool than that explains (at a risk of .05) none of them is selected, else no more than
+        it explains in a selection. 1: they are as good as the others.
     per_source : int, optional
         Most newcomers of one `metadata["source"]`.
 
@@ -96,21 +96,21 @@ class TiltBound:
     k: int = 5
     _: KW_ONLY
     bound: float = 0.1
-    version_bound: float = 0.5
     echo: float | None = None
     echo_of_two: float | None = None
     repeat: float | None = None
     memory: CleanMemory | None = None
     trusted_until: str | None = None
-    most_newcomers: int = 5
+    newcomer_share: float = 0.02
     per_source: int | None = 1
 
     def __post_init__(self) -> None:
         plain: dict[str, Any] = {
             "k": _validate.integer("k", self.k, low=1),
             "bound": _validate.number("bound", self.bound, low=0),
-            "version_bound": _validate.number("version_bound", self.version_bound, low=0),
-            "most_newcomers": _validate.integer("most_newcomers", self.most_newcomers, low=0),
+            "newcomer_share": _validate.number(
+                "newcomer_share", self.newcomer_share, low=0, high=1
+            ),
         }
         for name in ("echo", "echo_of_two", "repeat"):
             if getattr(self, name) is not None:
@@ -259,22 +259,25 @@ class TiltBound:
         """
         offsets = pool.offsets
         filled = offsets[1:] > offsets[:-1]
-        records = self._remembered(pool)
+        records, candidates = self._remembered(pool)
         unchanged = self._unchanged(pool, records)
         counts = np.zeros((3, len(unchanged)), np.int64)
         allowed: BoolArray | None = None
-        from_version: list[int] = []
-        if self.echo is not None or self.repeat is not None or self.trusted_until is not None:
-            queries = np.flatnonzero(filled > unchanged)
-            if len(queries):
-                allowed, from_version = self._leave_out(pool, queries, records, counts)
+        told = from_version = np.zeros(len(unchanged), np.bool_)
+        queries = np.flatnonzero(filled > unchanged)
+        if len(queries):
+            told, new, from_version = told_newcomers(
+                pool, queries, records, candidates, k=self.k, trusted_until=self.trusted_until
+            )
+            allowed = self._leave_out(pool, queries, records[:, 3], told, new, counts)
         centres, spreads = records[:, 0], records[:, 1]
         has_centre = np.isfinite(centres) & filled
         known = has_centre.astype(np.int64)
-        widths = np.where((has_centre > unchanged) & (spreads >= 0), self.bound * spreads, np.inf)
-        if from_version:
-            known[from_version] = 2
-            widths[from_version] = self.version_bound * spreads[from_version]
+        known[from_version] = 2
+        bound = np.where(
+            told, max(self.bound, honest_drift(self.k, self.newcomer_share)), self.bound
+        )
+        widths = np.where((has_centre > unchanged) & (spreads >= 0), bound * spreads, np.inf)
         parts = bounded_selection(
             pool.similarities,
             pool.scores,
@@ -300,15 +303,24 @@ class TiltBound:
         }
         return Selection.of_arrays(*parts[:7], diagnostics)
 
-    def _remembered(self, pool: CandidatePool) -> Float64Array:
-        """One `CleanRecord` a query, float64 [n_queries, 4]; NaN for what is not known."""
-        if self.memory is None or pool.query_texts is None:
-            return np.full((pool.n_queries, 4), np.nan)
-        memory = self.memory
-        topics = pool.topics or (None,) * pool.n_queries
-        pairs = zip(pool.query_texts, topics, strict=True)
-        found = [memory.get(text, topic) or NOT_KNOWN for text, topic in pairs]
-        return np.array(found, np.float64).reshape(-1, 4)
+    def _remembered(
+        self, pool: CandidatePool
+    ) -> tuple[Float64Array, list[tuple[int, Float64Array]]]:
+        """One record a query, float64 [n_queries, 4], NaN for what is not known; and candidates.
+
+        Of the second one for each query of which candidates are remembered.
+        """
+        records = np.full((pool.n_queries, 4), np.nan)
+        candidates = []
+        if self.memory is not None and pool.query_texts is not None:
+            topics = pool.topics or (None,) * pool.n_queries
+            for query, asked in enumerate(zip(pool.query_texts, topics, strict=True)):
+                entry = self.memory.entry(*asked)
+                if entry is not None:
+                    records[query] = entry[0][:4]
+                    if len(entry[1]):
+                        candidates.append((query, entry[1]))
+        return records, candidates
 
     def _unchanged(self, pool: CandidatePool, records: Float64Array) -> BoolArray:
         """Tell the selections that are what is remembered of them; a NaN never is."""
@@ -322,77 +334,54 @@ class TiltBound:
         return same
 
     def _leave_out(
-        self, pool: CandidatePool, queries: Int64Array, records: Float64Array, counts: Int64Array
-    ) -> tuple[BoolArray, list[int]]:
-        """Tell who of `queries` may be selected: no echo, repeat or newcomer; and count these.
-
-        Where nothing is remembered and trusted candidates are enough, they become the record; the
-        queries of which this is so come second.
-        """
+        self,
+        pool: CandidatePool,
+        queries: Int64Array,
+        own: Float64Array,
+        told: BoolArray,
+        new: BoolArray | None,
+        counts: Int64Array,
+    ) -> BoolArray | None:
+        """Tell who of `queries` may be selected: no echo, repeat or newcomer; and count these."""
         allowed = None
-        from_version: list[int] = []
-        has_texts = pool.query_texts is not None and pool.passage_texts is not None
-        has_times = self.trusted_until is not None and (pool.metadata or {}).get("time") is not None
-        held = new = above = None
-        if self.echo is not None and has_texts:
-            # A record, and the pair of an unknown question, are made of shares as they are; else it
-            # only matters who is above the limit.
-            if not has_times:
-                above = (
-                    np.ascontiguousarray(records[:, 3])
-                    if self.echo_of_two is not None
-                    else self._limits(records)
-                )
-            held = shares(pool, queries, above)
-        if self.trusted_until is not None and has_times:
-            listed = queries.tolist()
-            new = of_newcomers(pool, listed, self.trusted_until)
-            for query in queries[np.isnan(records[queries, 0])].tolist():
-                part = slice(int(pool.offsets[query]), int(pool.offsets[query + 1]))
-                record = self._of_trusted(pool, part, new[part], held)
-                if record is not None:
-                    records[query] = record
-                    from_version.append(query)
-        if held is not None:
-            limits = self._limits(records) if above is None else above
-            if self.echo_of_two is not None:
-                limits = self._limits(records)
-                _, second = two_largest(pool, held, self.k)
-                unknown = np.isnan(records[:, 3])
-                limits[unknown & (second > self.echo_of_two)] = self.echo_of_two
-            over = held > (limits if len(limits) == 1 else np.repeat(limits, pool.sizes))
+        if (
+            self.echo is not None
+            and pool.query_texts is not None
+            and pool.passage_texts is not None
+        ):
+            # The pair is made of shares as they are; else it only matters who is above the limit.
+            above = np.where(told, np.nan, own)
+            if self.echo_of_two is None:
+                above = self._limits(own, told, np.full(len(own), self.echo))
+            only = None
             if new is not None:
-                over &= new
+                read = np.zeros(pool.n_queries, np.bool_)
+                read[queries] = True
+                only = new | np.repeat(read & ~told, pool.sizes)
+            held = shares(pool, queries, above, only=only)
+            general = np.full(len(own), self.echo)
+            if self.echo_of_two is not None:
+                general[two_largest(pool, held, self.k)[1] > self.echo_of_two] = self.echo_of_two
+            limits = self._limits(own, told, general)
+            over = held > (limits if len(limits) == 1 else np.repeat(limits, pool.sizes))
             allowed = ~over
             counts[0] = marked(pool, over)
-        if allowed is None:
+        if allowed is None and (new is not None or self.repeat is not None):
             allowed = np.ones(len(pool.indices), np.bool_)
-        if new is not None:
-            out = refused(pool, listed, new, most=self.most_newcomers, per_source=self.per_source)
+        if allowed is not None and new is not None:
+            share, per_source = self.newcomer_share, self.per_source
+            out = refused(pool, new, allowed, k=self.k, share=share, per_source=per_source)
             counts[2] = marked(pool, allowed & out)
             allowed &= ~out
-        if self.repeat is not None:
+        if allowed is not None and self.repeat is not None:
             before = marked(pool, allowed)
             leave_out_repeats(pool, queries, allowed, k=self.k, least=self.repeat)
             counts[1] = before - marked(pool, allowed)
-        return allowed, from_version
+        return allowed
 
-    def _limits(self, records: Float64Array) -> Float64Array:
-        """Largest share that is no echo, of each query: its own, or that of all."""
-        own = records[:, 3]
-        limits: Float64Array = np.where(np.isnan(own), float(self.echo or 0.0), own)
+    @staticmethod
+    def _limits(own: Float64Array, told: BoolArray, general: Float64Array) -> Float64Array:
+        """Largest share that is no echo, of each query: its own, or that of all, or the larger."""
+        both: Float64Array = np.where(told, np.maximum(own, general), own)
+        limits: Float64Array = np.where(np.isnan(own), general, both)
         return limits
-
-    def _of_trusted(
-        self, pool: CandidatePool, part: slice, new: BoolArray, held: Float64Array | None
-    ) -> CleanRecord | None:
-        """Tell what the selection from the trusted candidates would be like, if they are enough."""
-        old = ~new
-        if np.count_nonzero(old) < max(self.k, 2):
-            return None
-        return record_of(
-            pool.scores[part].astype(np.float64)[old],
-            pool.similarities[part].astype(np.float64)[old],
-            None if held is None else held[part][old],
-            self.k,
-        )

@@ -22,7 +22,7 @@ from epibias.defenses.tilt_bound import TiltBound
 from epibias.errors import InputError
 from epibias.polarization import PolarizationAxis
 
-FORMAT, VERSION = "epibias tilt_bound", 1
+FORMAT, VERSION = "epibias tilt_bound", 2
 SAME_AXIS = 1e-5  # of the cosine: another machine's rounding is below, another fit is not
 
 

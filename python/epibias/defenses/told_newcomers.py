@@ -1,0 +1,194 @@
+"""Which candidates of a pool are new: told by their times, or by a memory of the clean pool.
+
+A passage that stood in the clean pool has the similarity and the score that it had then, for the
+query, the axis and its vector are the same; another passage hardly ever has both. So a memory tells
+newcomers without times or names. In: a pool, and what is remembered of its questions. Out: marks of
+candidates, flat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from epibias._validate import Float64Array, Int64Array
+from epibias.defenses.clean_memory import SAME, record_of
+from epibias.defenses.newcomers import BoolArray, newcomers
+from epibias.defenses.selecting import query_slices
+from epibias.pool import CandidatePool
+
+APART = 4.0  # more than two similarities differ by
+LOOKED_AT = 3  # remembered candidates of one similarity, within SAME, whose scores are compared
+
+
+def told_newcomers(
+    pool: CandidatePool,
+    queries: Int64Array,
+    records: Float64Array,
+    candidates: Sequence[tuple[int, Float64Array]],
+    *,
+    k: int,
+    trusted_until: str | None,
+) -> tuple[BoolArray, BoolArray | None, BoolArray]:
+    """Mark the newcomers of these queries.
+
+    A candidate is new by its time, or by not being remembered; where both can tell, by both. Where
+    nothing is remembered and the candidates that are not new by their times are at least `k`, they
+    become the query's record.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        Its `metadata["time"]` is read, where there is one and `trusted_until` is given.
+    queries : int64 [n]
+    records : float64 [n_queries, 4]
+        Centre, spread, similarity and echo, NaN where not known; changed in place.
+    candidates : sequence of (int, float64 [m, 2])
+        Queries of which candidates are remembered, and these as `unremembered` takes them.
+    k : int
+    trusted_until : str, optional
+
+    Returns
+    -------
+    told : bool [n_queries]
+        Queries of which newcomers can be told.
+    new : bool [n_candidates] or None
+        None where there is no such query.
+    from_version : bool [n_queries]
+        Queries whose record was made here.
+
+    Raises
+    ------
+    InputError
+        As `newcomers`.
+
+    Examples
+    --------
+    >>> from epibias.polarization import PolarizationAxis
+    >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
+    >>> rows = np.array([[1, 0.1], [1, 0.2], [1, 0.3]], np.float32)
+    >>> pool = CandidatePool.from_vectors(np.array([[1, 0]], np.float32), rows, axis,
+    ...     metadata={"time": [["2026-03-01", "2026-01-01", "2026-01-01"]]})
+    >>> told, new, from_version = told_newcomers(pool, np.array([0]), np.full((1, 4), np.nan), [],
+    ...     k=2, trusted_until="2026-02-01")
+    >>> told, new, from_version
+    (array([ True]), array([ True, False, False]), array([ True]))
+    """
+    told, from_version = np.zeros((2, pool.n_queries), np.bool_)
+    new: BoolArray | None = None
+    if trusted_until is not None and (pool.metadata or {}).get("time") is not None:
+        new = of_newcomers(pool, queries.tolist(), trusted_until)
+        told[queries] = True
+        for query in queries[np.isnan(records[queries, 0])].tolist():
+            part = slice(int(pool.offsets[query]), int(pool.offsets[query + 1]))
+            old = ~new[part]
+            if np.count_nonzero(old) >= max(k, 2):
+                scores = pool.scores[part].astype(np.float64)
+                similarities = pool.similarities[part].astype(np.float64)
+                records[query, :3] = record_of(scores[old], similarities[old], None, k)[:3]
+                from_version[query] = True
+    asked = set(queries.tolist())
+    known = [one for one in candidates if one[0] in asked]
+    if known:
+        places = np.array([query for query, _ in known])
+        strange = unremembered(pool, places, [rows for _, rows in known])
+        if new is None:
+            new = strange
+        else:
+            in_memory = np.zeros(pool.n_queries, np.bool_)
+            in_memory[places] = True
+            new &= strange | ~np.repeat(in_memory, pool.sizes)
+        told[places] = True
+    return told, new, from_version
+
+
+def of_newcomers(pool: CandidatePool, queries: Sequence[int], trusted_until: str) -> BoolArray:
+    """Mark the candidates of these queries that are not known to be from `trusted_until` or before.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        With `metadata["time"]`.
+    queries : sequence of int
+    trusted_until : str
+
+    Returns
+    -------
+    bool [n_candidates]
+
+    Raises
+    ------
+    InputError
+        As `newcomers`.
+
+    Examples
+    --------
+    >>> from epibias.polarization import PolarizationAxis
+    >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
+    >>> rows = np.eye(2, dtype=np.float32)
+    >>> pool = CandidatePool.from_vectors(rows[:1], rows, axis,
+    ...     metadata={"time": [["2026-03-01", "2026-01-01"]]})
+    >>> of_newcomers(pool, [0], "2026-02-01")
+    array([ True, False])
+    """
+    times = (pool.metadata or {})["time"]
+    new = np.zeros(len(pool.indices), np.bool_)
+    parts = query_slices(pool)
+    for query in queries:
+        new[parts[query]] = newcomers(times[parts[query]], trusted_until)
+    return new
+
+
+def unremembered(
+    pool: CandidatePool, queries: Int64Array, known: Sequence[Float64Array]
+) -> BoolArray:
+    """Mark the candidates that were not in the pool when their question was remembered.
+
+    Candidates that are less similar than every remembered one were out of its sight, and are not
+    marked: a longer pool than the remembered one is no crowd of newcomers.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+    queries : int64 [n]
+        Ascending.
+    known : sequence of float64 [m, 2], n of them
+        Similarity and score of what was there, in ascending similarity; m is 1 or more.
+
+    Returns
+    -------
+    bool [n_candidates]
+        False for candidates of other queries.
+
+    Examples
+    --------
+    >>> from epibias.polarization import PolarizationAxis
+    >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
+    >>> rows = np.array([[1, 0.1], [1, 0.2], [1, 0.3], [1, 0.4]], np.float32)
+    >>> pool = CandidatePool.from_vectors(np.array([[1, 0]], np.float32), rows, axis)
+    >>> before = np.stack([pool.similarities, pool.scores], 1)[[2, 0]]
+    >>> unremembered(pool, np.array([0]), [before])
+    array([False,  True, False, False])
+    """
+    marks = np.zeros(len(pool.indices), np.bool_)
+    lengths = np.array([len(one) for one in known])
+    flat = np.concatenate(known)
+    # One sorted line of similarities, query after query, far apart.
+    line = flat[:, 0] + APART * np.repeat(np.arange(len(queries)), lengths)
+    lowest = flat[np.cumsum(lengths) - lengths, 0]
+    sizes = pool.sizes[queries]
+    of = np.repeat(np.arange(len(queries)), sizes)
+    starts = np.cumsum(sizes) - sizes
+    places = np.arange(len(of)) + np.repeat(pool.offsets[queries] - starts, sizes)
+    similarities = pool.similarities[places].astype(np.float64)
+    scores = pool.scores[places].astype(np.float64)
+    wanted = similarities + APART * of
+    first = np.searchsorted(line, wanted - SAME)
+    met = np.zeros(len(of), np.bool_)
+    for place in (first + step for step in range(LOOKED_AT)):
+        near = np.minimum(place, len(line) - 1)
+        same = (np.abs(line[near] - wanted) <= SAME) & (np.abs(flat[near, 1] - scores) <= SAME)
+        met |= same & (place < len(line))
+    marks[places] = ~met & (similarities > lowest[of] + SAME)
+    return marks

@@ -1,0 +1,118 @@
+"""Newcomers of a pool: told by times and by a memory, and how many of them are honest by chance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from epibias.defenses import TiltBound
+from epibias.defenses.clean_memory import CleanMemory
+from epibias.defenses.left_out import refused
+from epibias.defenses.newcomers import honest_drift, most_honest, newcomers
+from epibias.defenses.told_newcomers import unremembered
+from epibias.errors import InputError
+from pools import make_pool, texts_pool, without_candidates
+
+
+def test_more_newcomers_than_chance_explains_are_refused():
+    times = ["2026-03-01", "2026-01-01", None, "2026-03-02", "2026-01-02"]
+    new = newcomers(times, "2026-02-01")
+    assert new.tolist() == [True, False, True, True, False]
+    with pytest.raises(InputError, match="row 1"):
+        newcomers(["2026-01-01", 5], "2026-02-01")
+    pool = texts_pool(
+        [0.9, 0.8, 0.7, 0.6, 0.5], [0.0] * 5, "abcde", source=["a", "a", "b", "b", "c"]
+    )
+    allowed = np.ones(5, bool)
+
+    def out(share, k=5, per_source=None, allowed=allowed):
+        return refused(pool, new, allowed, k=k, share=share, per_source=per_source).tolist()
+
+    assert out(1.0) == [False] * 5
+    assert most_honest(5, 0.35) == 4
+    assert most_honest(2, 0.2) == 1
+    assert out(0.35, k=5) == [False] * 5
+    assert out(0.35, k=5, per_source=1) == [False, False, False, True, False]  # second of b
+    assert out(0.35, k=1) == [False, False, True, True, False]  # one in a selection of one
+    assert out(0.1) == new.tolist()  # three of five: a wave
+    assert out(0.1, allowed=~new) == new.tolist()  # also of those that are echoes
+    assert out(0.35, k=1, allowed=np.arange(5) > 0) == [False, False, False, True, False]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("n", [0, 1, 5, 20, 100])
+def test_most_honest_is_the_quantile_of_the_binomial_distribution(n, share):
+    assert most_honest(n, share) == (int(stats.binom.ppf(0.95, n, share)) if n else 0)
+
+
+def test_honest_drift_is_two_standard_deviations_of_what_honest_newcomers_do():
+    rng = np.random.default_rng(8)
+    old, fresh = rng.standard_normal((2, 20_000, 5))
+    moved = np.where(rng.random((20_000, 5)) < 0.1, fresh, old).mean(axis=1) - old.mean(axis=1)
+    assert honest_drift(5, 0.1) == pytest.approx(2 * moved.std(), rel=0.03)
+
+
+def test_a_memory_tells_newcomers_without_times():
+    x, y = [0.9, 0.8, 0.7, 0.6, 0.5], [0.1, -0.1, 0.2, -0.2, 0.0]
+    clean = texts_pool(x, y, "abcde")
+    memory = CleanMemory.of(clean, k=2)
+    defense = TiltBound(2, memory=memory, bound=10.0)
+    # One in twenty passes for honest at .1, and takes its place; three of eight do not.
+    one = texts_pool([0.95, *x], [0.1, *y], "zabcde")
+    assert replace(defense, newcomer_share=0.1).select(one)[0].tolist() == [0, 1]
+    assert replace(defense, newcomer_share=0.0).select(one)[0].tolist() == [1, 2]
+    assert replace(defense, newcomer_share=0.0).select(one).diagnostics["n_refused"].tolist() == [1]
+    three = texts_pool([0.95, 0.94, 0.93, *x], [0.1, 0.1, 0.1, *y], "zyxabcde")
+    assert replace(defense, newcomer_share=0.1).select(three)[0].tolist() == [3, 4]
+    # What is less similar than all that is remembered was out of sight, and is no crowd.
+    longer = texts_pool([0.95, *x, 0.4, 0.3, 0.2], [0.1, *y, 0.0, 0.0, 0.0], "zabcdefgh")
+    assert replace(defense, newcomer_share=0.1).select(longer)[0].tolist() == [0, 1]
+    # The similarity alone is not the passage; nor is its score.
+    for other in ((0.9, 0.3), (0.899, 0.1)):
+        changed = texts_pool([other[0], *x[1:]], [other[1], *y[1:]], "zbcde")
+        found = replace(defense, newcomer_share=0.0).select(changed)
+        assert found[0].tolist() == [1, 2]
+    # A memory that knows no candidates refuses nobody.
+    blind = replace(defense, memory=without_candidates(memory), newcomer_share=0.0)
+    assert blind.select(three)[0].tolist() == [0, 1]
+
+
+def test_newcomers_by_time_are_old_friends_where_the_memory_has_them():
+    x, y = [0.9, 0.8, 0.7, 0.6], [0.1, -0.1, 0.2, -0.2]
+    late, early = "2026-03-01", "2026-01-01"
+    clean = texts_pool(x, y, "abcd", time=[late, early, early, early])
+    attacked = texts_pool([0.95, *x], [3.0, *y], "zabcd", time=[late, late, early, early, early])
+    defense = TiltBound(2, trusted_until="2026-02-01", newcomer_share=0.0, bound=10.0)
+    assert defense.select(attacked)[0].tolist() == [2, 3]
+    assert replace(defense, memory=CleanMemory.of(clean, 2)).select(attacked)[0].tolist() == [1, 2]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_unremembered_marks_what_a_loop_marks(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 9, rng.integers(1, 5))
+    x = [np.sort(rng.choice(np.arange(30), size, replace=True))[::-1] / 31 for size in sizes]
+    y = [rng.choice(np.arange(4), size) / 8 for size in sizes]
+    pool = make_pool(x, y)
+    queries = np.flatnonzero(rng.random(len(sizes)) < 0.7)
+    if not len(queries):
+        queries = np.array([0])
+    known = []
+    for query in queries:
+        pairs = np.stack([x[query], y[query]], 1).astype(np.float32).astype(float)
+        kept = pairs[rng.random(len(pairs)) < 0.6]
+        known.append((kept if len(kept) else np.array([[0.5, 0.0]]))[::-1])
+    marks = unremembered(pool, queries, known)
+    expected = np.zeros(len(marks), bool)
+    for query, pairs in zip(queries, known, strict=True):
+        for place in range(*pool.offsets[query : query + 2]):
+            one = float(pool.similarities[place]), float(pool.scores[place])
+            met = any(max(abs(one[0] - a), abs(one[1] - b)) <= 1e-6 for a, b in pairs)
+            expected[place] = not met and one[0] > pairs[0, 0] + 1e-6
+    assert marks.tolist() == expected.tolist()
