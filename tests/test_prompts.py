@@ -34,6 +34,7 @@ FIELDS = {
     "known_answer": {"code": "wqzkbdfg", "passage": QUESTION},
     "likert": {"question": QUESTION, "passage": "Trees cool streets."},
     "poles": {"question": QUESTION},
+    "reasons": {"question": QUESTION},
 }
 # A template that was used is never edited: its runs could not be repeated. A new wording is a new
 # version with a line of its own here.
@@ -46,6 +47,7 @@ HASHES = {
     "known_answer.1": "ade1418cb9267371",
     "likert.1": "4e6055038461404f",
     "poles.1": "6721728e509107fa",
+    "reasons.1": "98a24a7b8338462d",
 }
 
 

@@ -18,9 +18,11 @@ from epibias.generators.parsers import (
     parse_likert,
     parse_passages,
     parse_poles,
+    parse_reasons,
     without_reasoning,
 )
 from epibias.generators.prompts import render, template, templates
+from epibias.generators.reasons import generated_reasons
 
 __all__ = [
     "Anchor",
@@ -34,10 +36,12 @@ __all__ = [
     "Prompt",
     "Reply",
     "check_reached",
+    "generated_reasons",
     "parse_anchors",
     "parse_likert",
     "parse_passages",
     "parse_poles",
+    "parse_reasons",
     "probe",
     "render",
     "template",

@@ -30,6 +30,8 @@ _SCORE = re.compile(
 )
 _ONLY_NUMBER = re.compile(r"[*\"'\[]*([+\-−–]?\s*[0-9]+)[*\"'\]]*\.?")
 _POLE = re.compile(r"^[ \t]*[*#\-]*[ \t]*(no|yes)[*]*[ \t]*[:\-–][*]*[ \t]*(.+)$", re.M | re.I)
+_SIDE = re.compile(r"[ \t]*[*#]*[ \t]*(no|yes)\b[^.!?]*\bbecause\b[*:,. \t…]*", re.I)
+_REASON = re.compile(r"[ \t]*(?:[0-9]{1,3}[.)]|[-*•])[ \t]+(.+)")
 _QUOTES = {'"': '"', "'": "'", "“": "”", "«": "»"}
 
 
@@ -190,6 +192,39 @@ def parse_poles(text: str) -> tuple[str, str] | None:
     if any(len(sentences) != 1 or not sentences[0] for sentences in found.values()):
         return None
     return found["no"][0], found["yes"][0]
+
+
+def parse_reasons(text: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    r"""Read the reasons of a reply to "reasons": against, in favour.
+
+    Returns
+    -------
+    tuple of tuple of str, or None
+        The numbered lines after "No, because" and those after "Yes, because", each with a capital
+        letter, each once; what stands on both sides is dropped. None unless both sides have any
+        left.
+
+    Examples
+    --------
+    >>> parse_reasons("Yes, because\n1. trees cool.\n2. trees live.\nNo, because\n1. roots lift.")
+    (('Roots lift.',), ('Trees cool.', 'Trees live.'))
+    >>> parse_reasons("Yes, because\n1. it is good.\nNo, because\n1. it is good.") is None
+    True
+    """
+    found: dict[str, list[str]] = {"no": [], "yes": []}
+    side = None
+    for line in without_reasoning(text).splitlines():
+        heading, reason = _SIDE.fullmatch(line), _REASON.fullmatch(line)
+        if heading is not None:
+            side = heading[1].lower()
+        elif reason is not None and side is not None and _clean(reason[1]):
+            words = _clean(reason[1])
+            found[side].append(words[0].upper() + words[1:])
+    opposing, supporting = (
+        tuple(dict.fromkeys(one for one in found[side] if one not in found[other]))
+        for side, other in (("no", "yes"), ("yes", "no"))
+    )
+    return (opposing, supporting) if opposing and supporting else None
 
 
 def _split(mark: re.Pattern[str], text: str) -> list[tuple[str, str]]:
