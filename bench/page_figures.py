@@ -6,6 +6,7 @@
 Each part stands between two marks that name it, and only these parts change:
 
 - docs/attacks.md, "attacks": from results/attacks.json (`check_attacks.py`);
+- docs/polarization.md, "reasons": from results/reasoned_axis.json (`reasoned_axis.py`);
 - docs/nli.md, "nli": from results/nli.json (`calibrate_nli.py`);
 - docs/generators.md, "offline-run": from tests/fixtures/offline_run/report.json (`offline_run.py`),
   "second-encoder": from second_encoder.json beside it (`offline_second_encoder.py`).
@@ -17,6 +18,7 @@ import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -153,9 +155,50 @@ def second_encoder(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def reasons(document: dict[str, Any]) -> str:
+    """Lay out what reasons add to the guided axis, and what more anchors do."""
+    lines = [
+        "| questions | encoder | guided | with reasons | difference ± standard error | "
+        "better, worse | reasons alone |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    used = {"train": f"reasoned, share {SHARE:g}, penalty {PENALTY:g}"}
+    for part in ("train", "dev", "debates"):
+        for encoder, found in document["encoders"].items():
+            rows = [row["auc"] for row in found[part]]
+            gains = [row[used.get(part, "reasoned")] - row["guided"] for row in rows]
+            cells = [_mean(rows, "guided"), _mean(rows, used.get(part, "reasoned"))]
+            error = stdev(gains) / len(gains) ** 0.5
+            changed = f"{sum(gain > 0 for gain in gains)}, {sum(gain < 0 for gain in gains)}"
+            lines.append(
+                f"| {len(rows)} of {part} | {encoder} | {' | '.join(cells)} | "
+                f"{fmean(gains):+.3f} ± {error:.3f} | {changed} | "
+                f"{_mean(rows, 'reasons alone')} |"
+            )
+    sizes = document["curve_anchors"]
+    lines += ["", f"| labelled anchors | {' | '.join(map(str, sizes))} |", "|---" * 6 + "|"]
+    for encoder, found in document["encoders"].items():
+        asked = [row for row in found["curve"] if "reasoned" in row["auc"]]
+        for told, axis, curve in (
+            ("guided", "guided", found["curve"]),
+            ("guided", "guided", asked),
+            ("with reasons", "reasoned", asked),
+        ):
+            means = [fmean(row["auc"][axis][place] for row in curve) for place in range(len(sizes))]
+            values = " | ".join(f"{mean:.3f}" for mean in means)
+            lines.append(f"| {encoder}, {told}, {len(curve)} claims of train | {values} |")
+    return "\n".join(lines)
+
+
+def _mean(rows: list[dict[str, float]], name: str) -> str:
+    return f"{fmean(row[name] for row in rows if name in row):.3f}"
+
+
+SHARE, PENALTY = 0.15, 0.25  # of `reasoned_axis`, as its defaults are
 METHODS = ("ridge", "pca")
 PARTS: dict[str, tuple[str, str, Callable[[dict[str, Any]], str]]] = {
     "attacks": ("docs/attacks.md", "bench/results/attacks.json", attacks),
+    "reasons": ("docs/polarization.md", "bench/results/reasoned_axis.json", reasons),
     "nli": ("docs/nli.md", "bench/results/nli.json", nli),
     "offline-run": (
         "docs/generators.md",

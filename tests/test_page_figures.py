@@ -19,7 +19,7 @@ def bench_module():
     return module
 
 
-@pytest.mark.parametrize("name", ["attacks", "nli", "offline-run", "second-encoder"])
+@pytest.mark.parametrize("name", ["attacks", "nli", "offline-run", "reasons", "second-encoder"])
 def test_a_page_says_what_the_committed_results_say(figures, name):
     page, results, make = figures.PARTS[name]
     if not (figures.ROOT / results).is_file():
@@ -30,7 +30,7 @@ def test_a_page_says_what_the_committed_results_say(figures, name):
 
 
 def test_every_part_is_looked_at(figures):
-    assert set(figures.PARTS) == {"attacks", "nli", "offline-run", "second-encoder"}
+    assert set(figures.PARTS) == {"attacks", "nli", "offline-run", "reasons", "second-encoder"}
 
 
 def test_a_part_is_put_between_its_marks_and_nowhere_else(figures):

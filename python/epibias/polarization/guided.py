@@ -94,7 +94,8 @@ def guided_axis(
     stances = signs / np.abs(signs).max()
 
     def direction(keep: Int64Array) -> Float64Array:
-        total = _regressed(rows[keep], stances[keep], known, mean, trust, penalty)
+        centred, targets = rows[keep] - rows[keep].mean(axis=0), stances[keep]
+        total = drawn(centred, targets - targets.mean(), known, mean, trust, penalty)
         length = float(np.sqrt(total @ total))
         if not length > _SAME:
             raise InputError("anchors", "a direction of stance", "none beyond rounding")
@@ -103,21 +104,26 @@ def guided_axis(
     return with_evidence(direction, rows, signs, "guided")
 
 
-def _regressed(
-    rows: Float64Array,
-    stances: Float64Array,
+def drawn(
+    centred: Float64Array,
+    targets: Float64Array,
     known: Float64Array,
     mean: Float64Array,
     trust: float,
     penalty: float,
 ) -> Float64Array:
-    """Weights w [dim] of the regression in the notes above."""
-    centred = rows - rows.mean(axis=0)
+    """Weights w [dim] of the regression in the notes above, of rows and stances less their means.
+
+    Raises
+    ------
+    InputError
+        A penalty that is nothing beside rows and trust.
+    """
     along = centred @ known.T  # [n_anchors, n_axes]
     gram = centred @ centred.T + trust * along @ along.T
     gram[np.arange(len(gram)), np.arange(len(gram))] += penalty
     try:
-        dual = np.linalg.solve(gram, stances - stances.mean() - centred @ mean)
+        dual = np.linalg.solve(gram, targets - centred @ mean)
     except np.linalg.LinAlgError:
         expected = "one that is not lost in the rounding of anchors and trust"
         raise InputError("penalty", expected, f"{penalty:g}") from None

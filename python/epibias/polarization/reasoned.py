@@ -1,0 +1,138 @@
+"""The guided axis of few labelled anchors and of reasons that nobody vouches for.
+
+A language model's reasons for and against (`generators.reasons.generated_reasons`) speak of what
+the question's passages speak of, which poles by template do not; a small model takes the wrong side
+now and then. So they are anchors of little weight, beside the real ones. In: what `guided_axis`
+takes, and the reasons' rows and sides. Out: one vector; scoring costs what any axis costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from epibias import _validate
+from epibias._validate import Float32Array, Float64Array, Int64Array
+from epibias.errors import InputError
+from epibias.polarization.axis import MAX_PENALTY, PolarizationAxis
+from epibias.polarization.combined import MOST_ANCHORS, direction_of, shares_of, with_evidence
+from epibias.polarization.fit import prepared_rows
+from epibias.polarization.guided import TRUST, WEIGHT, drawn
+from epibias.polarization.inputs import stances_of_topics, topics_of
+
+SHARE = 0.15  # of a reason's squared error, beside 1 of an anchor's
+PENALTY = 0.25
+_SAME = 1e-9  # a direction or difference shorter than this is rounding
+
+
+def reasoned_axis(
+    others: Sequence[PolarizationAxis],
+    anchors: Float32Array,
+    labels: Any,  # noqa: ANN401  numbers, one an anchor
+    reasons: Float32Array,
+    sides: Any,  # noqa: ANN401  numbers, one a reason
+    *,
+    weights: Sequence[float] | None = None,
+    share: float = SHARE,
+    trust: float = TRUST,
+    penalty: float = PENALTY,
+) -> PolarizationAxis:
+    """Fit the axis of a question on its anchors, on reasons of less weight, and on other axes.
+
+    Parameters
+    ----------
+    others : sequence of PolarizationAxis
+        At least one, of this question, made without the anchors: from poles, `pooled`, by NLI.
+    anchors : float32 [n_anchors, dim]
+        Labelled passages, 2 to 200.
+    labels : float [n_anchors]
+        Their stances, of both signs.
+    reasons : float32 [n_reasons, dim]
+        Generated statements, at least one a side.
+    sides : float [n_reasons]
+        Above 0 in favour, below 0 against.
+    weights : sequence of float, optional
+        At least 0 and one above, one for each of `others`; 0.5 each if absent.
+    share : float
+        At least 0: what a reason's squared error counts, where an anchor's counts 1.
+    trust, penalty : float
+        As in `guided_axis`; the penalty is lower here, for there is more to fit.
+
+    Returns
+    -------
+    PolarizationAxis
+        Method "reasoned"; `validity` is the rank correlation of the stances with the scores of
+        left-out anchors (reasons are no evidence), NaN where an anchor is the only one of its
+        stance.
+
+    Raises
+    ------
+    InputError
+        As `guided_axis`; reasons of other columns or of one side only.
+
+    Notes
+    -----
+    Unit rows of both kinds less the anchors' mean, scaled to unit length again; then each kind less
+    its own mean. Stances are divided by the largest of their kind, less their mean. With X, y the
+    rows and stances of the anchors above those of the reasons times √share, the axis is that of
+    `guided_axis`. The defaults were chosen on Perspectrum's training claims;
+    docs/evaluation_protocol.md has how.
+
+    Examples
+    --------
+    >>> anchors = np.array([[1, 1, 0], [1, 0.8, 0.1], [1, -1, 0], [1, -0.7, 0]], np.float32)
+    >>> reasons = np.array([[1, 0.5, 0.6], [1, -0.5, 0.5]], np.float32)
+    >>> poles = PolarizationAxis.fit(np.eye(3, dtype=np.float32)[[1, 1, 0, 0]], [1, 1, -1, -1])
+    >>> axis = reasoned_axis([poles], anchors, [2, 1, -2, -1], reasons, [1, -1])
+    >>> axis.method, bool(axis.score(anchors)[0] > 0), bool(axis.validity > 0.7)
+    ('reasoned', True, True)
+    """
+    signs = _stances(anchors, labels)
+    _validate.integer("n_anchors", len(anchors), low=2, high=MOST_ANCHORS)
+    share = _validate.number("share", share, low=0)
+    trust = _validate.number("trust", trust, low=0)
+    penalty = _validate.number("penalty", penalty, above=0, high=MAX_PENALTY)
+    parts = [direction_of(axis, anchors.shape[1], place) for place, axis in enumerate(others)]
+    if not parts:
+        raise InputError("others", "at least one axis", "none")
+    known = np.stack(parts)
+    mean = shares_of([WEIGHT] * len(parts) if weights is None else weights, len(parts)) @ known
+    said = _stances(reasons, sides)
+    if reasons.shape[1] != anchors.shape[1]:
+        expected = f"{anchors.shape[1]} columns, as the anchors"
+        raise InputError("reasons", expected, f"shape {reasons.shape}")
+    rows = prepared_rows(anchors[None], normalize=True)[0]
+    weak = prepared_rows(reasons[None], normalize=True)[0]
+    stances, claimed = signs / np.abs(signs).max(), said / np.abs(said).max()
+
+    def direction(keep: Int64Array) -> Float64Array:
+        centre = rows[keep].mean(axis=0)
+        kinds = ((rows[keep], stances[keep], 1.0), (weak, claimed, float(np.sqrt(share))))
+        differences, targets = [], []
+        for some, y, weight in kinds:
+            turned = _units(some - centre)
+            differences.append(weight * (turned - turned.mean(axis=0)))
+            targets.append(weight * (y - y.mean()))
+        both, wanted = np.concatenate(differences), np.concatenate(targets)
+        total = drawn(both, wanted, known, mean, trust, penalty)
+        length = float(np.sqrt(total @ total))
+        if not length > _SAME:
+            raise InputError("anchors", "a direction of stance", "none beyond rounding")
+        return total / length
+
+    return with_evidence(direction, rows, signs, "reasoned")
+
+
+def _stances(rows: Float32Array, labels: Any) -> Float64Array:  # noqa: ANN401
+    """Check rows of one topic and their labels as `PolarizationAxis.fit` does."""
+    topics, _ = topics_of([rows])
+    return (stances_of_topics([labels], topics, is_batch=True) or [])[0]
+
+
+def _units(differences: Float64Array) -> Float64Array:
+    """Scale rows to unit length; one of no length, where all anchors kept are equal, stays so."""
+    lengths = np.sqrt(np.square(differences).sum(axis=1, keepdims=True))
+    units: Float64Array = differences / np.where(lengths > _SAME, lengths, np.inf)
+    return units
