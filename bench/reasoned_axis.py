@@ -41,7 +41,7 @@ SHARES, PENALTIES = (0.05, 0.15, 0.25, 0.5), (0.25, 1.0)
 GUIDE_WEIGHTS = (0.25, 0.5, 1.0)  # of an axis of reasons beside poles and pooled one
 CURVE = (1, 2, 3, 4, 5)  # anchors a side
 LEAST_OF_CURVE = 7  # perspectives a side
-Reasons = tuple[np.ndarray, np.ndarray]  # rows and sides
+Reasons = tuple[np.ndarray, np.ndarray]  # rows against, rows in favour
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--external", type=Path, required=True, help="folder of the public data")
@@ -53,18 +53,24 @@ parser.add_argument("--json", type=Path)
 def reasons_of(
     cases: Sequence[Case], replies: Mapping[str, str], encoder: SentenceTransformerEncoder
 ) -> dict[str, Reasons]:
-    """Rows and sides of the reasons of each case whose reply could be read."""
+    """Rows of the reasons of each case whose reply could be read, by side."""
     read = {case.name: parse_reasons(replies.get(case.name, "")) for case in cases}
     sides = {name: found for name, found in read.items() if found is not None}
     texts = [text for found in sides.values() for side in found for text in side]
     rows = dict(zip(texts, encoder.encode(texts), strict=True)) if texts else {}
     return {
         name: (
-            np.stack([rows[text] for text in (*opposing, *supporting)]),
-            np.repeat([-1.0, 1.0], [len(opposing), len(supporting)]),
+            np.stack([rows[text] for text in opposing]),
+            np.stack([rows[text] for text in supporting]),
         )
         for name, (opposing, supporting) in sides.items()
     }
+
+
+def alone(reasons: Reasons) -> PolarizationAxis:
+    """Axis from the reasons against to those in favour, without any anchor."""
+    labels = np.repeat([-1.0, 1.0], [len(side) for side in reasons])
+    return PolarizationAxis.fit(np.concatenate(reasons), labels, "mean_difference")
 
 
 def with_reasons(
@@ -84,15 +90,14 @@ def compared(
     guided = guided_axis(others, rows, signs, weights=methods.GUIDES)
     low = guided_axis(others, rows, signs, weights=methods.GUIDES, penalty=PENALTY)
     made = {"guided": guided, "guided, penalty .25": low}
-    alone = None
     if reasons is not None:
-        alone = made["reasons alone"] = PolarizationAxis.fit(*reasons, "mean_difference")
+        made["reasons alone"] = alone(reasons)
     for weight in GUIDE_WEIGHTS:
         made[f"reasons as a guide, {weight:g}"] = guided
-        if alone is not None:
+        if reasons is not None:
             weights = [*methods.GUIDES, weight]
             made[f"reasons as a guide, {weight:g}"] = guided_axis(
-                [*others, alone], rows, signs, weights=weights
+                [*others, made["reasons alone"]], rows, signs, weights=weights
             )
     for penalty in PENALTIES:
         for share in SHARES:
@@ -184,7 +189,7 @@ def reported_rows(
             ),
         }
         if own is not None:
-            axes["reasons alone"] = PolarizationAxis.fit(*own, "mean_difference")
+            axes["reasons alone"] = alone(own)
         passages = np.stack([rows[text] for text in case.passages])
         stances = np.array(case.stances)
         aucs = {key: heard(axis, passages, stances) for key, axis in axes.items()}

@@ -15,7 +15,7 @@ from epibias.polarization.reasoned import reasoned_axis
 from pools import opposed_anchors, quietly_fitted, unit_rows
 
 LABELS = np.array([2.0, 1, 3, -1, -3, -2, 1, -1])
-SIDES = np.array([-1.0, -1, -1, 1, 1])
+SIDES = np.array([-1.0, -1, -1, 1, 1])  # of the reasons, in their order
 WEIGHTS = np.array([0.5, 0.25])
 REPLY = "Yes, because\n1. trees cool.\n2. trees live.\n\nNo, because\n1. roots lift roads.\n"
 BENCH = Path(__file__).parents[1] / "bench"
@@ -56,7 +56,7 @@ def given(seed, dim=12):
 def test_the_axis_minimises_what_its_notes_say(share, trust, penalty):
     others, anchors, reasons = given(1)
     options = {"weights": WEIGHTS, "share": share, "trust": trust, "penalty": penalty}
-    got = reasoned_axis(others, anchors, LABELS, reasons, SIDES, **options)
+    got = reasoned_axis(others, anchors, LABELS, reasons[:3], reasons[3:], **options)
     expected = by_definition(others, anchors, LABELS, reasons, SIDES, **options)
     # The float32 rounding of a unit vector of 12 columns.
     np.testing.assert_allclose(got.axis, expected, rtol=0, atol=1e-6)
@@ -65,7 +65,7 @@ def test_the_axis_minimises_what_its_notes_say(share, trust, penalty):
 
 def test_validity_is_of_anchors_left_out_and_of_no_reason():
     others, anchors, reasons = given(2)
-    got = reasoned_axis(others, anchors, LABELS, reasons, SIDES, weights=WEIGHTS)
+    got = reasoned_axis(others, anchors, LABELS, reasons[:3], reasons[3:], weights=WEIGHTS)
     scores = []
     for out in range(8):
         rest = np.arange(8) != out
@@ -85,9 +85,10 @@ def test_reasons_move_the_axis_to_where_they_speak():
     noise = rng.standard_normal((2, 4, 64)) * 0.1
     anchors = (np.ones(64) / 8 + 0.1 * stances[:, None] * side + noise[0]).astype(np.float32)
     reasons = (np.ones(64) / 8 + 0.6 * stances[:, None] * side + noise[1]).astype(np.float32)
-    without = reasoned_axis(others, anchors, stances, reasons, stances, share=0)
-    got = reasoned_axis(others, anchors, stances, reasons, stances, share=1)
-    turned = reasoned_axis(others, anchors, stances, reasons, -stances, share=1)
+    sides = reasons[stances < 0], reasons[stances > 0]
+    without = reasoned_axis(others, anchors, stances, *sides, share=0)
+    got = reasoned_axis(others, anchors, stances, *sides, share=1)
+    turned = reasoned_axis(others, anchors, stances, *sides[::-1], share=1)
     assert turned.axis[0] < without.axis[0] < got.axis[0]
 
 
@@ -100,26 +101,29 @@ def test_reasons_move_the_axis_to_where_they_speak():
         {"trust": -1.0},
         {"penalty": 0.0},
         {"labels": [1.0] * 8},
-        {"sides": [1.0] * 5},
-        {"sides": [1.0, -1.0]},
-        {"reasons": np.ones((5, 11), np.float32)},
-        {"reasons": np.zeros((5, 12), np.float32)},
-        {"reasons": np.ones((5, 12))},
+        {"opposing": np.ones((0, 12), np.float32)},
+        {"opposing": np.ones((5, 11), np.float32)},
+        {"supporting": np.zeros((5, 12), np.float32)},
+        {"supporting": np.ones((5, 12))},
+        {"supporting": np.ones(12, np.float32)},
         {"anchors": np.ones((8, 12), np.float32)},
         {"others": [quietly_fitted(opposed_anchors(1, dim=5)[0])]},
     ],
 )
 def test_a_reasoned_axis_refuses(change):
     others, anchors, reasons = given(8)
-    whole = {"others": others, "anchors": anchors, "labels": LABELS, "reasons": reasons}
-    with pytest.raises(InputError):
-        reasoned_axis(**{**whole, "sides": SIDES, **change})
+    sides = {"opposing": reasons[:3], "supporting": reasons[3:]}
+    whole = {"others": others, "anchors": anchors, "labels": LABELS, **sides}
+    with pytest.raises(InputError) as caught:
+        reasoned_axis(**{**whole, **change})
+    if set(change) & {"opposing", "supporting"}:
+        assert str(caught.value).startswith(next(iter(change)))
 
 
 def test_equal_anchors_but_one_leave_the_reasons_when_that_one_is_left_out():
     others, _, reasons = given(9)
     anchors = np.eye(12, dtype=np.float32)[[0, 0, 0, 1]]
-    got = reasoned_axis(others, anchors, [1, 1, -1, -1], reasons, SIDES)
+    got = reasoned_axis(others, anchors, [1, 1, -1, -1], reasons[:3], reasons[3:])
     assert np.isfinite(got.validity)
 
 

@@ -145,7 +145,7 @@ def templates() -> Mapping[str, Mapping[str, Template]]:
     Examples
     --------
     >>> sorted(templates())
-    ['adversarial', 'anchors', 'answer', ..., 'poles']
+    ['adversarial', 'anchors', 'answer', ..., 'reasons']
     """
     found: dict[str, dict[str, Template]] = {}
     folder = resources.files("epibias.generators") / "templates"

@@ -3,7 +3,7 @@
 A language model's reasons for and against (`generators.reasons.generated_reasons`) speak of what
 the question's passages speak of, which poles by template do not; a small model takes the wrong side
 now and then. So they are anchors of little weight, beside the real ones. In: what `guided_axis`
-takes, and the reasons' rows and sides. Out: one vector; scoring costs what any axis costs.
+takes, and the reasons' rows. Out: one vector; scoring costs what any axis costs.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from epibias import _validate
+from epibias import _validate, kernels
 from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.errors import InputError
 from epibias.polarization.axis import MAX_PENALTY, PolarizationAxis
-from epibias.polarization.combined import MOST_ANCHORS, direction_of, shares_of, with_evidence
+from epibias.polarization.combined import direction_of, shares_of, stances_of, with_evidence
 from epibias.polarization.fit import prepared_rows
 from epibias.polarization.guided import TRUST, WEIGHT, drawn
-from epibias.polarization.inputs import stances_of_topics, topics_of
 
 SHARE = 0.15  # of a reason's squared error, beside 1 of an anchor's
 PENALTY = 0.25
@@ -31,8 +30,8 @@ def reasoned_axis(
     others: Sequence[PolarizationAxis],
     anchors: Float32Array,
     labels: Any,  # noqa: ANN401  numbers, one an anchor
-    reasons: Float32Array,
-    sides: Any,  # noqa: ANN401  numbers, one a reason
+    opposing: Float32Array,
+    supporting: Float32Array,
     *,
     weights: Sequence[float] | None = None,
     share: float = SHARE,
@@ -49,10 +48,8 @@ def reasoned_axis(
         Labelled passages, 2 to 200.
     labels : float [n_anchors]
         Their stances, of both signs.
-    reasons : float32 [n_reasons, dim]
-        Generated statements, at least one a side.
-    sides : float [n_reasons]
-        Above 0 in favour, below 0 against.
+    opposing, supporting : float32 [n_reasons, dim]
+        Embeddings of generated reasons against and in favour, at least one each.
     weights : sequence of float, optional
         At least 0 and one above, one for each of `others`; 0.5 each if absent.
     share : float
@@ -70,27 +67,27 @@ def reasoned_axis(
     Raises
     ------
     InputError
-        As `guided_axis`; reasons of other columns or of one side only.
+        As `guided_axis`; no reason on a side, reasons of another dtype, shape or other columns, a
+        zero or non-finite row.
 
     Notes
     -----
     Unit rows of both kinds less the anchors' mean, scaled to unit length again; then each kind less
-    its own mean. Stances are divided by the largest of their kind, less their mean. With X, y the
-    rows and stances of the anchors above those of the reasons times √share, the axis is that of
-    `guided_axis`. The defaults were chosen on Perspectrum's training claims;
+    its own mean. Anchors' stances are divided by the largest, reasons' are ±1, both less their
+    mean. With X, y the rows and stances of the anchors above those of the reasons times √share, the
+    axis is that of `guided_axis`. The defaults were chosen on Perspectrum's training claims;
     docs/evaluation_protocol.md has how.
 
     Examples
     --------
     >>> anchors = np.array([[1, 1, 0], [1, 0.8, 0.1], [1, -1, 0], [1, -0.7, 0]], np.float32)
-    >>> reasons = np.array([[1, 0.5, 0.6], [1, -0.5, 0.5]], np.float32)
+    >>> against, in_favour = np.array([[[1, -0.5, 0.5]], [[1, 0.5, 0.6]]], np.float32)
     >>> poles = PolarizationAxis.fit(np.eye(3, dtype=np.float32)[[1, 1, 0, 0]], [1, 1, -1, -1])
-    >>> axis = reasoned_axis([poles], anchors, [2, 1, -2, -1], reasons, [1, -1])
+    >>> axis = reasoned_axis([poles], anchors, [2, 1, -2, -1], against, in_favour)
     >>> axis.method, bool(axis.score(anchors)[0] > 0), bool(axis.validity > 0.7)
     ('reasoned', True, True)
     """
-    signs = _stances(anchors, labels)
-    _validate.integer("n_anchors", len(anchors), low=2, high=MOST_ANCHORS)
+    signs = stances_of(anchors, labels, least=2)
     share = _validate.number("share", share, low=0)
     trust = _validate.number("trust", trust, low=0)
     penalty = _validate.number("penalty", penalty, above=0, high=MAX_PENALTY)
@@ -99,13 +96,14 @@ def reasoned_axis(
         raise InputError("others", "at least one axis", "none")
     known = np.stack(parts)
     mean = shares_of([WEIGHT] * len(parts) if weights is None else weights, len(parts)) @ known
-    said = _stances(reasons, sides)
-    if reasons.shape[1] != anchors.shape[1]:
-        expected = f"{anchors.shape[1]} columns, as the anchors"
-        raise InputError("reasons", expected, f"shape {reasons.shape}")
+    against, in_favour = (
+        _rows_of(name, some, anchors.shape[1])
+        for name, some in (("opposing", opposing), ("supporting", supporting))
+    )
     rows = prepared_rows(anchors[None], normalize=True)[0]
-    weak = prepared_rows(reasons[None], normalize=True)[0]
-    stances, claimed = signs / np.abs(signs).max(), said / np.abs(said).max()
+    weak = np.concatenate([against, in_favour])
+    stances = signs / np.abs(signs).max()
+    claimed = np.repeat([-1.0, 1.0], [len(against), len(in_favour)])
 
     def direction(keep: Int64Array) -> Float64Array:
         centre = rows[keep].mean(axis=0)
@@ -125,10 +123,16 @@ def reasoned_axis(
     return with_evidence(direction, rows, signs, "reasoned")
 
 
-def _stances(rows: Float32Array, labels: Any) -> Float64Array:  # noqa: ANN401
-    """Check rows of one topic and their labels as `PolarizationAxis.fit` does."""
-    topics, _ = topics_of([rows])
-    return (stances_of_topics([labels], topics, is_batch=True) or [])[0]
+def _rows_of(name: str, reasons: Float32Array, dim: int) -> Float64Array:
+    """Check the reasons of one side; give their unit rows."""
+    _validate.array(name, reasons, dtype=np.float32, ndim=2)
+    if not len(reasons):
+        raise InputError(name, "at least one row", "none")
+    if reasons.shape[1] != dim:
+        raise InputError(name, f"{dim} columns, as the anchors", f"shape {reasons.shape}")
+    rows: Float64Array = reasons.astype(np.float64)
+    rows *= kernels.inverse_norms(reasons, name)[:, None]
+    return rows
 
 
 def _units(differences: Float64Array) -> Float64Array:
