@@ -7,6 +7,7 @@ Beside `kernels`, and by the same rules. Ragged everywhere: query i owns the row
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,32 @@ from epibias.kernels_select import SelectionParts
 BoolArray = NDArray[np.bool_]
 
 
+class EchoTest(NamedTuple):
+    """Which candidates say too much of their question again; asked where a selection hangs on it.
+
+    Attributes
+    ----------
+    questions, passages : sequence of str [n_queries], [n_candidates]
+    limits : float64 [n_queries]
+        A larger share (`echo_shares`) is an echo. NaN: nothing of this query is read.
+    limits_of_two : float64 [n_queries]
+        In its place, where two of the query's first `k` candidates exceed it. NaN: there is none.
+    every_candidate : bool
+        Judge all, also those that no selection can come to.
+
+    Examples
+    --------
+    >>> EchoTest(["Why?"], ["So."], np.ones(1), np.full(1, np.nan)).every_candidate
+    False
+    """
+
+    questions: Sequence[str]
+    passages: Sequence[str]
+    limits: Float64Array
+    limits_of_two: Float64Array
+    every_candidate: bool = False
+
+
 def bounded_selection(
     similarities: Float32Array,
     scores: Float32Array,
@@ -29,6 +56,7 @@ def bounded_selection(
     k: int,
     *,
     allowed: BoolArray | None = None,
+    echoes: EchoTest | None = None,
 ) -> SelectionParts:
     """Select up to `k` allowed candidates a query, near a centre first and similar second.
 
@@ -52,12 +80,17 @@ def bounded_selection(
     k : int
     allowed : bool [n_candidates], optional
         Candidates that may be selected; all if absent.
+    echoes : EchoTest, optional
+        Leaves out more: a text is read when its candidate is about to be selected, and the
+        selection is that of reading all of them.
 
     Returns
     -------
     indices, offsets, positions, dropped, dropped_offsets, kept, kept_offsets, diagnostics
-        As `biasdef_select`; dropped is what is not allowed. Diagnostics `before` and `after`: mean
-        score less centre, at the start and at the end; 0 where nothing is allowed.
+        As `biasdef_select`; dropped is what is not allowed, or was found to be an echo, and kept
+        the others: of a query whose texts are read those that were. Diagnostics `before` and
+        `after`: mean score less centre, at the start and at the end; 0 where nothing is allowed.
+        `n_echo`: candidates found to be echoes.
 
     Raises
     ------
@@ -76,7 +109,7 @@ def bounded_selection(
     >>> parts[0], float(parts[7]["before"][0]), float(parts[7]["after"][0])
     (array([0, 2]), 1.0, 0.0)
     """
-    given = (similarities, scores, offsets, indices, centres, widths, k, allowed)
+    given = (similarities, scores, offsets, indices, centres, widths, k, allowed, echoes)
     try:
         return _core.bounded_selection(*given)
     except (TypeError, ValueError):
@@ -89,6 +122,9 @@ def bounded_selection(
     on_cpu("widths", widths, np.float64, 1)
     k = _validate.integer("k", k, low=1)
     on_cpu_or_none("allowed", allowed, np.bool_, 1)
+    if echoes is not None:
+        on_cpu("limits", echoes.limits, np.float64, 1)
+        on_cpu("limits_of_two", echoes.limits_of_two, np.float64, 1)
     with core_errors():
         return _core.bounded_selection(*given)
 

@@ -1,10 +1,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "epibias/bounded_selection.hpp"
@@ -37,8 +39,49 @@ Selected run(const Pools& pools, std::int64_t k, int n_threads = 1) {
                       std::vector<double>(n_queries)};
     epibias::bounded_selection({pools.similarities, pools.scores, pools.offsets, pools.centres,
                                 pools.widths, pools.allowed},
-                               {selected.chosen, selected.before, selected.after}, {k, n_threads});
+                               {selected.chosen, selected.before, selected.after, {}},
+                               {k, n_threads});
     return selected;
+}
+
+struct Asked {
+    std::vector<std::string> questions, passages;
+    std::vector<double> limits, limits_of_two;
+    bool every_candidate;
+};
+
+struct Reading {
+    Selected selected;
+    Marks judged;
+    std::int64_t n_read;
+};
+
+epibias::TextView view(const std::string& text) {
+    return {text.data(), std::ssize(text), 1};
+}
+
+Reading read(const Pools& pools, const Asked& asked, std::int64_t k, int n_threads = 1) {
+    const std::size_t n_queries = pools.offsets.size() - 1;
+    const std::size_t n_candidates = pools.similarities.size();
+    Reading found{
+        {Marks(n_candidates), std::vector<double>(n_queries), std::vector<double>(n_queries)},
+        Marks(n_candidates),
+        0};
+    std::atomic<std::int64_t> n_read = 0;
+    const epibias::EchoTest echo{
+        [&](std::int64_t query) { return view(asked.questions[static_cast<std::size_t>(query)]); },
+        [&](std::int64_t row) {
+            ++n_read;
+            return view(asked.passages[static_cast<std::size_t>(row)]);
+        },
+        asked.limits, asked.limits_of_two, asked.every_candidate};
+    epibias::bounded_selection(
+        {pools.similarities, pools.scores, pools.offsets, pools.centres, pools.widths,
+         pools.allowed, &echo},
+        {found.selected.chosen, found.selected.before, found.selected.after, found.judged},
+        {k, n_threads});
+    found.n_read = n_read;
+    return found;
 }
 
 Pools one_query(std::vector<float> similarities, std::vector<float> scores, double width) {
@@ -130,6 +173,67 @@ TEST_CASE("leading_means: of the first k, of fewer, of none; long sums in blocks
     }
 }
 
+TEST_CASE("bounded_selection: a text is read where a selection comes to it") {
+    // From (1, 1) the third would reach 0, and so would the last: the third says the question.
+    const Pools pools = one_query({0.9F, 0.8F, 0.7F, 0.6F, 0.5F}, {1, 1, -1, 5, -1}, 0.1);
+    const std::vector<std::string> texts = {"yes", "no", "we ban cars", "ban cars", "never"};
+    Asked asked{{"Ban cars?"}, texts, {0.5}, {kNan}, false};
+    Reading found = read(pools, asked, 2);
+    CHECK(found.selected.chosen == Marks{1, 0, 0, 0, 1});
+    CHECK(found.judged == Marks{1, 1, 2, 0, 1});
+    CHECK(found.n_read == 4);
+
+    asked.every_candidate = true;
+    found = read(pools, asked, 2);
+    CHECK(found.selected.chosen == Marks{1, 0, 0, 0, 1});
+    CHECK(found.judged == Marks{1, 1, 2, 2, 1});
+    CHECK(found.n_read == 5);
+
+    asked.limits = {kNan};  // of this query nothing is read
+    found = read(pools, asked, 2);
+    CHECK(found.selected.chosen == Marks{1, 0, 1, 0, 0});
+    CHECK(found.judged == Marks(5));
+    CHECK(found.n_read == 0);
+}
+
+TEST_CASE("bounded_selection: two of the first k are held to a lower limit than one") {
+    const Pools pools = one_query({0.9F, 0.8F, 0.7F, 0.6F, 0.5F}, {0, 0, 0, 0, 0}, kInfinity);
+    const std::vector<std::string> texts = {"bans", "ban ca", "trams", "rain", "bans"};
+    Asked asked{{"Ban cars?"}, texts, {0.9}, {0.2}, false};  // .25, .5 and .25 of it
+    CHECK(read(pools, asked, 2).judged == Marks{2, 2, 1, 1, 0});
+    CHECK(read(pools, asked, 2).selected.chosen == Marks{0, 0, 1, 1, 0});
+    asked.limits_of_two = {0.3};  // one exceeds it
+    CHECK(read(pools, asked, 2).judged == Marks{1, 1, 0, 0, 0});
+    asked.limits = {0.3};
+    CHECK(read(pools, asked, 2).judged == Marks{1, 2, 1, 0, 0});
+    asked = {{"Ban cars?"}, texts, {0.2}, {0.3}, true};  // the limit of one is the lower one
+    CHECK(read(pools, asked, 2).judged == Marks{2, 2, 1, 1, 2});
+    asked.questions = {"?"};  // without a triple nothing says it
+    CHECK(read(pools, asked, 2).judged == Marks(5, 1));
+}
+
+TEST_CASE("bounded_selection: what is read does not depend on threads") {
+    const Pools pools = random_pools(300, 5);
+    Asked asked{std::vector<std::string>(300, "Ban cars?"),
+                {},
+                std::vector<double>(300, 0.3),
+                std::vector<double>(300, kNan),
+                false};
+    for (std::size_t row = 0; row < pools.scores.size(); ++row) {
+        asked.passages.emplace_back(row % 3 == 0 ? "ban cars" : row % 5 == 0 ? "cars" : "rain");
+    }
+    const Reading alone = read(pools, asked, 4, 1);
+    CHECK(alone.n_read > 0);
+    CHECK(alone.n_read < std::ssize(pools.scores));
+    for (const int n_threads : {2, 3}) {
+        const Reading again = read(pools, asked, 4, n_threads);
+        CHECK(again.selected == alone.selected);
+        CHECK(again.judged == alone.judged);
+    }
+    asked.every_candidate = true;
+    CHECK(read(pools, asked, 4).selected == alone.selected);
+}
+
 TEST_CASE("bounded_selection: error texts") {
     const Pools good = one_query({0.9F, 0.8F, 0.7F}, {1, 1, -1}, 0.1);
     CHECK(message_of([&] { run(good, 0); }) == "k: expected an integer of at least 1, got 0");
@@ -152,6 +256,11 @@ TEST_CASE("bounded_selection: error texts") {
     bad.scores.pop_back();
     CHECK(message_of([&] { run(bad, 2); }) ==
           "scores: expected 3 values, as many as similarities, got 2");
+    const std::vector<std::string> texts(3, "a");
+    CHECK(message_of([&] { read(good, {{"a"}, texts, {1, 1}, {1}, false}, 2); }) ==
+          "limits: expected 1 values, as many as queries, got 2");
+    CHECK(message_of([&] { read(good, {{"a"}, texts, {1}, {}, false}, 2); }) ==
+          "limits_of_two: expected 1 values, as many as queries, got 0");
     bad = good;
     bad.offsets = {0, 2};
     CHECK(message_of([&] { run(bad, 2); }) ==

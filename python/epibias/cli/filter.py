@@ -108,7 +108,8 @@ def filter_candidates(
     pool, ids = candidates.pool_of_lines(
         lines, query_ids, lazy, fitted, names, chosen.k, texts=saved is not None
     )
-    selection = chosen.select(pool)
+    # Of TiltBound all that it leaves out is told.
+    selection = chosen.select(pool) if saved is None else saved.defense.select(pool, judge_all=True)
     told = _why if saved is None else _why_tilt_bound
     records = [
         _record(query_ids[row], row, pool, selection, ids[row], told) for row in range(len(lines))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epibias.defenses.base import Defense
+from epibias.defenses.tilt_bound import TiltBound
 from epibias.errors import InputError
 from epibias.pool import CandidatePool
 from epibias.selection import Selection
@@ -88,7 +89,7 @@ class Chain:
         dropped: list[list[NDArray[Any]]] = [[] for _ in original]
         diagnostics: dict[str, NDArray[Any]] = {}
         for number, defense in enumerate(self.defenses):
-            chosen = defense.select(left)
+            chosen = _select_judging_all(defense, left)
             for query, indices in enumerate(chosen.dropped):
                 dropped[query].append(indices)
             diagnostics |= {f"{number}.{name}": v for name, v in chosen.diagnostics.items()}
@@ -107,3 +108,10 @@ class Chain:
             tuple(original),
             {**last, **diagnostics},
         )
+
+
+def _select_judging_all(defense: Defense, pool: CandidatePool) -> Selection:
+    """Ask for all that may be chosen from later, where a defence looks at no more than it needs."""
+    if isinstance(defense, TiltBound):
+        return defense.select(pool, judge_all=True)
+    return defense.select(pool)

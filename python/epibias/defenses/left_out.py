@@ -14,7 +14,7 @@ from epibias._validate import Float64Array, Int64Array
 from epibias.defenses.newcomers import BoolArray, beyond_source, most_honest
 from epibias.defenses.selecting import query_slices
 from epibias.kernels import inverse_norms
-from epibias.kernels_tilt import echo_shares
+from epibias.kernels_tilt import EchoTest, echo_shares
 from epibias.pool import CandidatePool
 
 LOOKED_AT = 3  # times k: how far down repeats are looked for
@@ -95,6 +95,49 @@ def shares(
     read = tuple(texts[place] for place in places.tolist())
     held[places] = echo_shares(asked, read, offsets, queries, limits)
     return held
+
+
+def echo_test(
+    pool: CandidatePool,
+    limits: Float64Array,
+    own: Float64Array,
+    of_two: float | None,
+    *,
+    every_candidate: bool,
+) -> EchoTest | None:
+    """Say what an echo is, to be asked while selecting.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+    limits : float64 [n_queries]
+        NaN: nothing of this query is read.
+    own : float64 [n_queries]
+        What is remembered; NaN for nothing. Only then is there a limit for two.
+    of_two : float, optional
+    every_candidate : bool
+
+    Returns
+    -------
+    EchoTest or None
+        None without texts.
+
+    Examples
+    --------
+    >>> from epibias.polarization import PolarizationAxis
+    >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
+    >>> rows = np.eye(2, dtype=np.float32)
+    >>> pool = CandidatePool.from_vectors(rows, [rows, rows[:1]], axis, query_texts=["a?", "b?"],
+    ...     passage_texts=[["A.", "c"], ["b"]])
+    >>> own = np.array([0.3, np.nan])
+    >>> echo_test(pool, np.array([0.3, 0.9]), own, 0.5, every_candidate=False).limits_of_two
+    array([nan, 0.5])
+    """
+    asked, texts = pool.query_texts, pool.passage_texts
+    if asked is None or texts is None:
+        return None
+    limits_of_two = np.where(np.isnan(own), np.nan if of_two is None else of_two, np.nan)
+    return EchoTest(asked, texts, limits, limits_of_two, every_candidate)
 
 
 def two_largest(pool: CandidatePool, held: Float64Array, k: int) -> Float64Array:

@@ -19,6 +19,7 @@ from epibias._validate import Float64Array, Int64Array
 from epibias.defenses.calibration import limit_of_questions, why_no_limit
 from epibias.defenses.clean_memory import SAME, CleanMemory
 from epibias.defenses.left_out import (
+    echo_test,
     leave_out_repeats,
     marked,
     refused,
@@ -236,12 +237,17 @@ class TiltBound:
             values["memory"] = {key: list(one) for key, one in self.memory.records.items()}
         return {"defense": "tilt_bound", **values}
 
-    def select(self, pool: CandidatePool) -> Selection:
+    def select(self, pool: CandidatePool, *, judge_all: bool = False) -> Selection:
         """Select from each query's candidates.
 
         Parameters
         ----------
         pool : CandidatePool
+        judge_all : bool
+            Whether to read the texts of all candidates, not of those alone that a selection comes
+            to. The selection is the same; what else is told, `dropped`, `kept` and `n_echo`, is
+            then of all of them. `Chain` and `epibias filter` ask for it. Where a question's texts
+            are not all read, `kept` has only those that were: no later defence gets an unread one.
 
         Returns
         -------
@@ -249,8 +255,9 @@ class TiltBound:
             Diagnostics, one value a query: `known` (where the centre comes from: "memory",
             "version" or "nothing"), `tilt_before` and `tilt_after` (mean score of the first k that
             may be selected, and of the selection, less the centre, in spreads; NaN where nothing is
-            known), `n_echo`, `n_repeat` and `n_refused` (candidates left out as an echo, as a
-            repeat, as a newcomer), `unchanged` (left alone, being what is remembered).
+            known), `n_echo`, `n_repeat` and `n_refused` (candidates left out as an echo, of those
+            that were read, as a repeat, as a newcomer), `unchanged` (left alone, being what is
+            remembered).
 
         Raises
         ------
@@ -263,13 +270,19 @@ class TiltBound:
         unchanged = self._unchanged(pool, records)
         counts = np.zeros((3, len(unchanged)), np.int64)
         allowed: BoolArray | None = None
+        echoes = None
         told = from_version = np.zeros(len(unchanged), np.bool_)
         queries = np.flatnonzero(filled > unchanged)
         if len(queries):
             told, new, from_version = told_newcomers(
                 pool, queries, records, candidates, k=self.k, trusted_until=self.trusted_until
             )
-            allowed = self._leave_out(pool, queries, records[:, 3], told, new, counts)
+            own = records[:, 3]
+            allowed = self._leave_out(pool, queries, own, told, new, counts)
+            if self.echo is not None and self.repeat is None:
+                limits = self._limits(own, told, np.full(len(own), self.echo))
+                limits[told | unchanged] = np.nan
+                echoes = echo_test(pool, limits, own, self.echo_of_two, every_candidate=judge_all)
         centres, spreads = records[:, 0], records[:, 1]
         has_centre = np.isfinite(centres) & filled
         known = has_centre.astype(np.int64)
@@ -287,6 +300,7 @@ class TiltBound:
             widths,
             self.k,
             allowed=allowed,
+            echoes=echoes,
         )
         found = parts[7]
         scale = np.where(has_centre & (spreads > 0), spreads, np.nan)
@@ -296,7 +310,7 @@ class TiltBound:
             "known": KNOWN[known],
             "tilt_before": found["before"] / scale,
             "tilt_after": found["after"] / scale,
-            "n_echo": counts[0],
+            "n_echo": counts[0] + found["n_echo"],
             "n_repeat": counts[1],
             "n_refused": counts[2],
             "unchanged": unchanged,
@@ -344,22 +358,20 @@ class TiltBound:
     ) -> BoolArray | None:
         """Tell who of `queries` may be selected: no echo, repeat or newcomer; and count these."""
         allowed = None
-        if (
-            self.echo is not None
-            and pool.query_texts is not None
-            and pool.passage_texts is not None
-        ):
+        # Newcomers are counted, and repeats held against, once it is known who is an echo; of other
+        # questions nothing is read here, but when a selection comes to it.
+        read = queries if self.repeat is not None else queries[told[queries]]
+        has_texts = pool.query_texts is not None and pool.passage_texts is not None
+        if self.echo is not None and has_texts and len(read):
+            general = np.full(len(own), self.echo)
             # The pair is made of shares as they are; else it only matters who is above the limit.
-            above = np.where(told, np.nan, own)
-            if self.echo_of_two is None:
-                above = self._limits(own, told, np.full(len(own), self.echo))
+            above = self._limits(own, told, general) if self.echo_of_two is None else None
             only = None
             if new is not None:
-                read = np.zeros(pool.n_queries, np.bool_)
-                read[queries] = True
-                only = new | np.repeat(read & ~told, pool.sizes)
-            held = shares(pool, queries, above, only=only)
-            general = np.full(len(own), self.echo)
+                whole = np.zeros(pool.n_queries, np.bool_)
+                whole[read] = True
+                only = new | np.repeat(whole & ~told, pool.sizes)
+            held = shares(pool, read, above, only=only)
             if self.echo_of_two is not None:
                 general[two_largest(pool, held, self.k)[1] > self.echo_of_two] = self.echo_of_two
             limits = self._limits(own, told, general)
