@@ -278,8 +278,9 @@ class TiltBound:
                 pool, queries, records, candidates, k=self.k, trusted_until=self.trusted_until
             )
             own = records[:, 3]
-            allowed = self._leave_out(pool, queries, own, told, new, counts)
-            if self.echo is not None and self.repeat is None:
+            if self.repeat is not None or (new is not None and new.any()):
+                allowed = self._leave_out(pool, queries, own, told, new, counts)
+            if self.echo is not None and self.repeat is None and not told[queries].all():
                 limits = self._limits(own, told, np.full(len(own), self.echo))
                 limits[told | unchanged] = np.nan
                 echoes = echo_test(pool, limits, own, self.echo_of_two, every_candidate=judge_all)

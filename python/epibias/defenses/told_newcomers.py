@@ -12,14 +12,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from epibias._validate import Float64Array, Int64Array
+from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.defenses.clean_memory import SAME, record_of
 from epibias.defenses.newcomers import BoolArray, newcomers
 from epibias.defenses.selecting import query_slices
 from epibias.pool import CandidatePool
 
 APART = 4.0  # more than two similarities differ by
-LOOKED_AT = 3  # remembered candidates of one similarity, within SAME, whose scores are compared
 
 
 def told_newcomers(
@@ -172,6 +171,13 @@ def unremembered(
     array([False,  True, False, False])
     """
     marks = np.zeros(len(pool.indices), np.bool_)
+    if len(queries) == 1:
+        query, rows = int(queries[0]), known[0]
+        own = slice(int(pool.offsets[query]), int(pool.offsets[query + 1]))
+        similarities = pool.similarities[own].astype(np.float64)
+        met = _met(rows[:, 0], rows[:, 1], similarities, pool.scores[own])
+        marks[own] = ~met & (similarities > rows[0, 0] + SAME)
+        return marks
     lengths = np.array([len(one) for one in known])
     flat = np.concatenate(known)
     # One sorted line of similarities, query after query, far apart.
@@ -182,13 +188,21 @@ def unremembered(
     starts = np.cumsum(sizes) - sizes
     places = np.arange(len(of)) + np.repeat(pool.offsets[queries] - starts, sizes)
     similarities = pool.similarities[places].astype(np.float64)
-    scores = pool.scores[places].astype(np.float64)
-    wanted = similarities + APART * of
-    first = np.searchsorted(line, wanted - SAME)
-    met = np.zeros(len(of), np.bool_)
-    for place in (first + step for step in range(LOOKED_AT)):
-        near = np.minimum(place, len(line) - 1)
-        same = (np.abs(line[near] - wanted) <= SAME) & (np.abs(flat[near, 1] - scores) <= SAME)
-        met |= same & (place < len(line))
+    met = _met(line, flat[:, 1], similarities + APART * of, pool.scores[places])
     marks[places] = ~met & (similarities > lowest[of] + SAME)
     return marks
+
+
+def _met(
+    line: Float64Array, line_scores: Float64Array, wanted: Float64Array, scores: Float32Array
+) -> BoolArray:
+    """Tell which pairs of similarity and score stand in the line, which is sorted."""
+    first, last = np.searchsorted(line, wanted - SAME), np.searchsorted(line, wanted + SAME)
+    n_near = int((last - first).max(initial=0)) + 1  # of one similarity there may be many
+    near = first + np.arange(n_near)[:, None]
+    inside = near < len(line)
+    near *= inside
+    same = inside & (np.abs(line[near] - wanted) <= SAME)
+    same &= np.abs(line_scores[near] - scores) <= SAME
+    met: BoolArray = same.any(axis=0)
+    return met
