@@ -4,9 +4,10 @@
     python bench/defense_cost.py --into bench/results/defense_frontier.json   # its "cost"
 
 From vectors to the selection (`CandidatePool.from_vectors`, then `select`) for both, and the
-selection alone. Every question is remembered, and every second one attacked, the first among them:
-one query alone has its passages read and its selection exchanged. `clean`: none is attacked.
-`unknown`: none is remembered, so that every one is read, and none is exchanged.
+selection alone. Every question is remembered, and the centre of every second one moved, the first
+among them: one query alone has its selection exchanged. No passage is new to the memory, so that
+none of these is read. `clean`: no centre is moved. `unknown`: none is remembered, so that the first
+k of every one are read, and none is exchanged.
 Passages have 800 letters and are read anew each time; they are those of the shipped debates, joined
 in some order.
 """
