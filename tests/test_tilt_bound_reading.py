@@ -55,13 +55,14 @@ def a_pool(seed, n_queries=5, largest=12):
     return replace(pool, query_texts=tuple(asked), passage_texts=tuple(texts)), rng
 
 
-def definition(pool, query, limit, of_two, centre, width, k):
+def definition(pool, query, limit, of_two, tested, centre, width, k):
     """Everything is read, by the oracle; then what is left is exchanged, by the oracle."""
     own = slice(int(pool.offsets[query]), int(pool.offsets[query + 1]))
     held = np.array([
         reference_tilt.echo_share(pool.query_texts[query], text, reference_tilt.triple_numbers)
         for text in pool.passage_texts[own]
     ])  # fmt: skip
+    held[~tested[own]] = -np.inf
     if np.isnan(limit):
         held[:] = -np.inf
     elif not np.isnan(of_two) and np.count_nonzero(held[:k] > of_two) > 1:
@@ -79,8 +80,10 @@ def check(seed):
     centres, widths = rng.normal(0, 0.03, n), rng.choice([0.0, 0.01, 0.05, np.inf], n)
     given_ = (pool.similarities, pool.scores, pool.offsets, pool.indices, centres, widths, k)
     asked, texts = pool.query_texts, pool.passage_texts
-    some = bounded_selection(*given_, echoes=EchoTest(asked, texts, limits, of_two))
-    whole = bounded_selection(*given_, echoes=EchoTest(asked, texts, limits, of_two, True))
+    tested = rng.random(len(texts)) < rng.choice([0.5, 1.0])
+    mask = None if tested.all() else tested
+    some = bounded_selection(*given_, echoes=EchoTest(asked, texts, limits, of_two, False, mask))
+    whole = bounded_selection(*given_, echoes=EchoTest(asked, texts, limits, of_two, True, mask))
     for one, other in zip(some[:3], whole[:3], strict=True):
         assert np.array_equal(one, other)
     for name in ("before", "after", "n_selected", "short"):
@@ -88,7 +91,7 @@ def check(seed):
     n_read = n_echo = 0
     for query in range(n):
         chosen, before, after, allowed = definition(
-            pool, query, limits[query], of_two[query], centres[query], widths[query], k
+            pool, query, limits[query], of_two[query], tested, centres[query], widths[query], k
         )
         starts = [slice(at[query], at[query + 1]) for at in (some[1], some[4], some[6])]
         assert some[2][starts[0]].tolist() == chosen

@@ -21,6 +21,12 @@ py::ssize_t n_queries_of(std::span<const std::int64_t> offsets) {
     return std::max<py::ssize_t>(std::ssize(offsets) - 1, 0);
 }
 
+// A mask that is a view of other numbers may hold what no bool does.
+std::span<const std::uint8_t> bytes_of(const ArrayView<bool>& mask) {
+    return {reinterpret_cast<const std::uint8_t*>(mask.data()),
+            static_cast<std::size_t>(mask.size())};
+}
+
 // Positions in each query of the marked candidates, flat, ascending, and where each query's start.
 struct Marked {
     Marked(std::span<const std::uint8_t> marks, std::span<const std::int64_t> offsets)
@@ -58,14 +64,15 @@ struct Marked {
     std::vector<std::int64_t> rows;
 };
 
-// (questions, passages, limits, limits_of_two, every_candidate), held.
+// (questions, passages, limits, limits_of_two, every_candidate, tested), held.
 struct HeldEchoes {
     HeldEchoes(const py::object& given, py::ssize_t n_queries, py::ssize_t n_candidates)
         : parts(given),
           questions("questions", parts[0]),
           passages("passages", parts[1]),
           limits("limits", parts[2]),
-          limits_of_two("limits_of_two", parts[3]) {
+          limits_of_two("limits_of_two", parts[3]),
+          tested(optional_array<bool>("tested", parts[5], {1})) {
         check("questions", questions.size(), n_queries, "queries");
         check("passages", passages.size(), n_candidates, "similarities");
         test.question = [this](std::int64_t query) {
@@ -77,6 +84,7 @@ struct HeldEchoes {
         test.limits = limits.values();
         test.limits_of_two = limits_of_two.values();
         test.every_candidate = py::cast<bool>(parts[4]);
+        if (tested) test.tested = bytes_of(*tested);
     }
 
     static void check(const char* argument, std::size_t got, py::ssize_t expected,
@@ -90,6 +98,7 @@ struct HeldEchoes {
     py::tuple parts;
     HeldTexts questions, passages;
     HeldSpan<double> limits, limits_of_two;
+    std::optional<ArrayView<bool>> tested;
     EchoTest test;
 };
 
@@ -141,9 +150,7 @@ py::tuple bounded_selection(const py::object& similarities, const py::object& sc
                                 {},
                                 nullptr};
     if (allowed_view) {
-        // As bytes: a mask that is a view of other numbers may hold what no bool does.
-        given.allowed = {reinterpret_cast<const std::uint8_t*>(allowed_view->data()),
-                         static_cast<std::size_t>(allowed_view->size())};
+        given.allowed = bytes_of(*allowed_view);
         if (given.allowed.size() != given.similarities.size()) {
             throw std::invalid_argument(
                 "allowed: expected " + std::to_string(given.similarities.size()) +

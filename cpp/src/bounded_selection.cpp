@@ -56,6 +56,9 @@ void check(const BoundedSelectionInput& given, const BoundedSelectionResult& res
         check_count("limits", "queries", given.echo->limits.size(), n_queries);
         check_count("limits_of_two", "queries", given.echo->limits_of_two.size(), n_queries);
         check_count("judged", "similarities", result.judged.size(), n_candidates);
+        if (!given.echo->tested.empty()) {
+            check_count("tested", "similarities", given.echo->tested.size(), n_candidates);
+        }
     }
     check_finite("similarities", given.offsets, given.similarities);
     check_finite("scores", given.offsets, given.scores);

@@ -31,6 +31,9 @@ class EchoJudge {
     // Reads the question and the first k, or all that are `allowed` (empty: all).
     void begin(std::int64_t k, std::span<const std::uint8_t> allowed) {
         if (test_ == nullptr) return;
+        for (std::size_t i = 0; i < judged_.size(); ++i) {
+            if (!is_tested(i)) mark(i, false);
+        }
         reader_->ask(test_->question(static_cast<std::int64_t>(query_)));
         limit_ = test_->limits[query_];
         const double of_two = test_->limits_of_two[query_];
@@ -56,6 +59,10 @@ class EchoJudge {
     }
 
   private:
+    [[nodiscard]] bool is_tested(std::size_t i) const {
+        return test_->tested.empty() ||
+               test_->tested[static_cast<std::size_t>(first_row_) + i] != 0;
+    }
     void read(std::size_t i) {
         reader_->read(test_->passage(first_row_ + static_cast<std::int64_t>(i)));
     }
@@ -67,6 +74,7 @@ class EchoJudge {
         const std::size_t n_first = std::min(judged_.size(), static_cast<std::size_t>(k));
         std::size_t first_above = n_first;
         for (std::size_t i = 0; i < n_first; ++i) {
+            if (!is_tested(i)) continue;
             read(i);
             const bool above = is_above(of_two);
             if (above && first_above < n_first) {

@@ -160,7 +160,10 @@ def bounded_selection(
     widths: Float64Array,
     k: int,
     allowed: NDArray[np.bool_] | None = None,
-    echoes: tuple[Sequence[str], Sequence[str], Float64Array, Float64Array, bool] | None = None,
+    echoes: tuple[
+        Sequence[str], Sequence[str], Float64Array, Float64Array, bool, NDArray[np.bool_] | None
+    ]
+    | None = None,
 ) -> SelectionParts: ...
 def leading_means(values: Float32Array, offsets: Int64Array, k: int) -> Float64Array: ...
 def echo_shares(

@@ -32,6 +32,8 @@ class EchoTest(NamedTuple):
         In its place, where two of the query's first `k` candidates exceed it. NaN: there is none.
     every_candidate : bool
         Judge all, also those that no selection can come to.
+    tested : bool [n_candidates], optional
+        Candidates that may be echoes; the others are none, whatever they say, and are not read.
 
     Examples
     --------
@@ -44,6 +46,7 @@ class EchoTest(NamedTuple):
     limits: Float64Array
     limits_of_two: Float64Array
     every_candidate: bool = False
+    tested: BoolArray | None = None
 
 
 def bounded_selection(
@@ -125,6 +128,7 @@ def bounded_selection(
     if echoes is not None:
         on_cpu("limits", echoes.limits, np.float64, 1)
         on_cpu("limits_of_two", echoes.limits_of_two, np.float64, 1)
+        on_cpu_or_none("tested", echoes.tested, np.bool_, 1)
     with core_errors():
         return _core.bounded_selection(*given)
 

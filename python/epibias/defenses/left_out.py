@@ -48,13 +48,7 @@ def marked(pool: CandidatePool, marks: BoolArray) -> Int64Array:
     return np.diff(before[pool.offsets])
 
 
-def shares(
-    pool: CandidatePool,
-    queries: Int64Array,
-    limits: Float64Array | None = None,
-    *,
-    only: BoolArray | None = None,
-) -> Float64Array:
+def shares(pool: CandidatePool, queries: Int64Array) -> Float64Array:
     """Share of its question that each candidate of these queries says again.
 
     Parameters
@@ -62,15 +56,11 @@ def shares(
     pool : CandidatePool
         With query texts and passage texts.
     queries : int64 [n]
-    limits : float64 [n_queries], optional
-        Where only matters whether a share is above it.
-    only : bool [n_candidates], optional
-        Candidates that are read; all of these queries if absent.
 
     Returns
     -------
     float64 [n_candidates]
-        −∞ for candidates that are not read.
+        −∞ for candidates of other queries.
 
     Examples
     --------
@@ -81,28 +71,21 @@ def shares(
     ...     passage_texts=[["A.", "c"], ["b"]])
     >>> shares(pool, np.array([0]))
     array([  1.,   0., -inf])
-    >>> shares(pool, np.array([0]), only=np.array([False, True, True]))
-    array([-inf,   0., -inf])
     """
     asked, texts = pool.query_texts, pool.passage_texts
     assert asked is not None and texts is not None  # noqa: S101, PT018  for mypy
-    if only is None:
-        return echo_shares(asked, texts, pool.offsets, queries, limits)
-    places = np.flatnonzero(only)
-    offsets = np.zeros(pool.n_queries + 1, np.int64)
-    np.cumsum(marked(pool, only), out=offsets[1:])
-    held = np.full(len(only), -np.inf)
-    read = tuple(texts[place] for place in places.tolist())
-    held[places] = echo_shares(asked, read, offsets, queries, limits)
-    return held
+    return echo_shares(asked, texts, pool.offsets, queries)
 
 
 def echo_test(
     pool: CandidatePool,
-    limits: Float64Array,
     own: Float64Array,
-    of_two: float | None,
+    told: BoolArray,
+    tested: BoolArray | None,
     *,
+    echo: float,
+    echo_of_two: float | None,
+    left_alone: BoolArray,
     every_candidate: bool,
 ) -> EchoTest | None:
     """Say what an echo is, to be asked while selecting.
@@ -110,11 +93,17 @@ def echo_test(
     Parameters
     ----------
     pool : CandidatePool
-    limits : float64 [n_queries]
-        NaN: nothing of this query is read.
     own : float64 [n_queries]
-        What is remembered; NaN for nothing. Only then is there a limit for two.
-    of_two : float, optional
+        Limits that are remembered; NaN for nothing. They stand in place of the others; where
+        newcomers can be told, the larger counts.
+    told : bool [n_queries]
+        Queries of which newcomers can be told.
+    tested : bool [n_candidates], optional
+        Who may be an echo; all if absent.
+    echo : float
+    echo_of_two : float, optional
+    left_alone : bool [n_queries]
+        Nothing of these is read.
     every_candidate : bool
 
     Returns
@@ -129,15 +118,24 @@ def echo_test(
     >>> rows = np.eye(2, dtype=np.float32)
     >>> pool = CandidatePool.from_vectors(rows, [rows, rows[:1]], axis, query_texts=["a?", "b?"],
     ...     passage_texts=[["A.", "c"], ["b"]])
-    >>> own = np.array([0.3, np.nan])
-    >>> echo_test(pool, np.array([0.3, 0.9]), own, 0.5, every_candidate=False).limits_of_two
-    array([nan, 0.5])
+    >>> own, none = np.array([0.3, np.nan]), np.zeros(2, bool)
+    >>> limits = {"echo": 0.9, "echo_of_two": 0.5, "left_alone": none, "every_candidate": False}
+    >>> test = echo_test(pool, own, none, None, **limits)
+    >>> test.limits, test.limits_of_two
+    (array([0.3, 0.9]), array([nan, 0.5]))
+    >>> echo_test(pool, own, ~none, None, **limits).limits
+    array([0.9, 0.9])
     """
     asked, texts = pool.query_texts, pool.passage_texts
     if asked is None or texts is None:
         return None
-    limits_of_two = np.where(np.isnan(own), np.nan if of_two is None else of_two, np.nan)
-    return EchoTest(asked, texts, limits, limits_of_two, every_candidate)
+    known = ~np.isnan(own)
+    limits = np.where(known & ~told, own, np.fmax(own, echo))
+    limits[left_alone] = np.nan
+    of_two = np.full(len(own), np.nan)
+    if echo_of_two is not None:
+        of_two[~known | told] = np.fmax(own, echo_of_two)[~known | told]
+    return EchoTest(asked, texts, limits, of_two, every_candidate, tested)
 
 
 def two_largest(pool: CandidatePool, held: Float64Array, k: int) -> Float64Array:
@@ -175,7 +173,6 @@ def two_largest(pool: CandidatePool, held: Float64Array, k: int) -> Float64Array
 def refused(
     pool: CandidatePool,
     new: BoolArray,
-    allowed: BoolArray,
     *,
     k: int,
     share: float,
@@ -193,8 +190,6 @@ def refused(
         Its `metadata["source"]` is read, where there is one.
     new : bool [n_candidates]
         In the pool's order; none of a query of which newcomers cannot be told.
-    allowed : bool [n_candidates]
-        What nothing else has left out; all newcomers count for a wave.
     k : int
     share : float
         Of honest newcomers among candidates.
@@ -210,10 +205,10 @@ def refused(
     >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
     >>> rows = np.array([[1, 0.1], [1, 0.2], [1, 0.3], [1, 0.4]], np.float32)
     >>> pool = CandidatePool.from_vectors(rows[:1], rows, axis)
-    >>> new, allowed = np.array([True, False, True, False]), np.ones(4, bool)
-    >>> refused(pool, new, allowed, k=2, share=0.2, per_source=1)
+    >>> new = np.array([True, False, True, False])
+    >>> refused(pool, new, k=2, share=0.2, per_source=1)
     array([False, False,  True, False])
-    >>> refused(pool, new, allowed, k=2, share=0.01, per_source=1)
+    >>> refused(pool, new, k=2, share=0.01, per_source=1)
     array([ True, False,  True, False])
     """
     crowds = [
@@ -222,7 +217,7 @@ def refused(
     ]
     wave = np.repeat(np.array(crowds), pool.sizes)
     out: BoolArray = new & wave
-    may = new & allowed & ~wave
+    may = new & ~wave
     sources: Any = (pool.metadata or {}).get("source")
     if per_source is not None and sources is not None:
         parts = query_slices(pool)

@@ -29,7 +29,7 @@ from epibias.defenses.left_out import (
 from epibias.defenses.newcomers import BoolArray, honest_drift, newcomers
 from epibias.defenses.told_newcomers import told_newcomers
 from epibias.errors import CalibrationWarning, InputError
-from epibias.kernels_tilt import bounded_selection, leading_means
+from epibias.kernels_tilt import EchoTest, bounded_selection, leading_means
 from epibias.pool import CandidatePool
 from epibias.selection import Selection
 
@@ -268,22 +268,35 @@ class TiltBound:
         filled = offsets[1:] > offsets[:-1]
         records, candidates = self._remembered(pool)
         unchanged = self._unchanged(pool, records)
-        counts = np.zeros((3, len(unchanged)), np.int64)
+        counts = np.zeros((2, len(unchanged)), np.int64)  # repeats, refused
         allowed: BoolArray | None = None
-        echoes = None
         told = from_version = np.zeros(len(unchanged), np.bool_)
+        echoes: EchoTest | None = None
         queries = np.flatnonzero(filled > unchanged)
         if len(queries):
             told, new, from_version = told_newcomers(
                 pool, queries, records, candidates, k=self.k, trusted_until=self.trusted_until
             )
-            own = records[:, 3]
-            if self.repeat is not None or (new is not None and new.any()):
-                allowed = self._leave_out(pool, queries, own, told, new, counts)
-            if self.echo is not None and self.repeat is None and not told[queries].all():
-                limits = self._limits(own, told, np.full(len(own), self.echo))
-                limits[told | unchanged] = np.nan
-                echoes = echo_test(pool, limits, own, self.echo_of_two, every_candidate=judge_all)
+            tested = None
+            if told.any():
+                tested = ~np.repeat(told, pool.sizes)
+            if new is None or not new.any():
+                new = None
+            if new is not None or self.repeat is not None:
+                allowed = self._leave_out(pool, queries, new, counts)
+            if tested is not None and new is not None and allowed is not None:
+                tested |= new & allowed
+            if self.echo is not None and (tested is None or tested.any()):
+                echoes = echo_test(
+                    pool,
+                    records[:, 3],
+                    told,
+                    tested,
+                    echo=self.echo,
+                    echo_of_two=self.echo_of_two,
+                    left_alone=unchanged,
+                    every_candidate=judge_all,
+                )
         centres, spreads = records[:, 0], records[:, 1]
         has_centre = np.isfinite(centres) & filled
         known = has_centre.astype(np.int64)
@@ -311,9 +324,9 @@ class TiltBound:
             "known": KNOWN[known],
             "tilt_before": found["before"] / scale,
             "tilt_after": found["after"] / scale,
-            "n_echo": counts[0] + found["n_echo"],
-            "n_repeat": counts[1],
-            "n_refused": counts[2],
+            "n_echo": found["n_echo"],
+            "n_repeat": counts[0],
+            "n_refused": counts[1],
             "unchanged": unchanged,
         }
         return Selection.of_arrays(*parts[:7], diagnostics)
@@ -349,52 +362,19 @@ class TiltBound:
         return same
 
     def _leave_out(
-        self,
-        pool: CandidatePool,
-        queries: Int64Array,
-        own: Float64Array,
-        told: BoolArray,
-        new: BoolArray | None,
-        counts: Int64Array,
+        self, pool: CandidatePool, queries: Int64Array, new: BoolArray | None, counts: Int64Array
     ) -> BoolArray | None:
-        """Tell who of `queries` may be selected: no echo, repeat or newcomer; and count these."""
+        """Tell who of `queries` may be selected, no newcomer too many or repeat; count the rest."""
         allowed = None
-        # Newcomers are counted, and repeats held against, once it is known who is an echo; of other
-        # questions nothing is read here, but when a selection comes to it.
-        read = queries if self.repeat is not None else queries[told[queries]]
-        has_texts = pool.query_texts is not None and pool.passage_texts is not None
-        if self.echo is not None and has_texts and len(read):
-            general = np.full(len(own), self.echo)
-            # The pair is made of shares as they are; else it only matters who is above the limit.
-            above = self._limits(own, told, general) if self.echo_of_two is None else None
-            only = None
-            if new is not None:
-                whole = np.zeros(pool.n_queries, np.bool_)
-                whole[read] = True
-                only = new | np.repeat(whole & ~told, pool.sizes)
-            held = shares(pool, read, above, only=only)
-            if self.echo_of_two is not None:
-                general[two_largest(pool, held, self.k)[1] > self.echo_of_two] = self.echo_of_two
-            limits = self._limits(own, told, general)
-            over = held > (limits if len(limits) == 1 else np.repeat(limits, pool.sizes))
-            allowed = ~over
-            counts[0] = marked(pool, over)
-        if allowed is None and (new is not None or self.repeat is not None):
-            allowed = np.ones(len(pool.indices), np.bool_)
-        if allowed is not None and new is not None:
-            share, per_source = self.newcomer_share, self.per_source
-            out = refused(pool, new, allowed, k=self.k, share=share, per_source=per_source)
-            counts[2] = marked(pool, allowed & out)
-            allowed &= ~out
-        if allowed is not None and self.repeat is not None:
+        if new is not None:
+            out = refused(
+                pool, new, k=self.k, share=self.newcomer_share, per_source=self.per_source
+            )
+            counts[1] = marked(pool, out)
+            allowed = ~out
+        if self.repeat is not None:
+            allowed = np.ones(len(pool.indices), np.bool_) if allowed is None else allowed
             before = marked(pool, allowed)
             leave_out_repeats(pool, queries, allowed, k=self.k, least=self.repeat)
-            counts[1] = before - marked(pool, allowed)
+            counts[0] = before - marked(pool, allowed)
         return allowed
-
-    @staticmethod
-    def _limits(own: Float64Array, told: BoolArray, general: Float64Array) -> Float64Array:
-        """Largest share that is no echo, of each query: its own, or that of all, or the larger."""
-        both: Float64Array = np.where(told, np.maximum(own, general), own)
-        limits: Float64Array = np.where(np.isnan(own), general, both)
-        return limits
