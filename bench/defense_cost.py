@@ -6,8 +6,9 @@
 From vectors to the selection (`CandidatePool.from_vectors`, then `select`) for both, and the
 selection alone. Every question is remembered, and the centre of every second one moved, the first
 among them: one query alone has its selection exchanged. No passage is new to the memory, so that
-none of these is read. `clean`: no centre is moved. `unknown`: none is remembered, so that the first
-k of every one are read, and none is exchanged.
+none of these is read. `newcomers`: in their place five passages of every second question are new,
+like its one-sided ones and more similar. `clean`: no centre is moved. `unknown`: none is
+remembered, so that the first k of every one are read, and none is exchanged.
 Passages have 800 letters and are read anew each time; they are those of the shipped debates, joined
 in some order.
 """
@@ -35,6 +36,7 @@ from epibias.pool import CandidatePool
 
 CASES = ((1, 20), (16, 20), (256, 20), (1, 100), (16, 100), (256, 100))
 DIM, LETTERS, SECONDS = 384, 800, 0.6
+N_NEW = 5
 
 
 def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
@@ -54,6 +56,9 @@ def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
         tilt = TiltBound(K, echo=0.9, memory=replace(memory, records=moved))
         quiet = TiltBound(K, echo=0.9, memory=memory)
         unknown = TiltBound(K, echo=0.9, echo_of_two=0.5)
+        attacked = candidates.copy()
+        attacked[::2, -N_NEW:] = candidates[::2, :N_NEW] + 2 * queries[::2, None]
+        new = (queries, attacked, axis)
         biasdef = BiasDef(K)
 
         def pool(made_with: tuple = (queries, candidates, axis), texts: dict = given) -> Any:  # type: ignore[type-arg]
@@ -64,6 +69,7 @@ def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
                 "biasdef": lambda pool=pool, one=biasdef: one.select(pool()),
                 "tilt_bound": lambda pool=pool, one=tilt: one.select(pool()),
                 "tilt_bound, clean": lambda pool=pool, one=quiet: one.select(pool()),
+                "tilt_bound, newcomers": lambda pool=pool, one=quiet, v=new: one.select(pool(v)),
                 "tilt_bound, unknown": lambda pool=pool, one=unknown: one.select(pool()),
                 "biasdef, select": lambda pool=clean, one=biasdef: one.select(pool),
                 "tilt_bound, select": lambda pool=clean, one=tilt: one.select(pool),
@@ -75,6 +81,7 @@ def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
         row |= {name: round(value, 2) for name, value in micro.items()}
         row["ratio"] = round(micro["tilt_bound"] / micro["biasdef"], 2)
         row["ratio, clean"] = round(micro["tilt_bound, clean"] / micro["biasdef"], 2)
+        row["ratio, newcomers"] = round(micro["tilt_bound, newcomers"] / micro["biasdef"], 2)
         row["ratio, unknown"] = round(micro["tilt_bound, unknown"] / micro["biasdef"], 2)
         row["ratio, select"] = round(micro["tilt_bound, select"] / micro["biasdef, select"], 2)
         made.append(row)

@@ -158,6 +158,10 @@ class Quoted:
         """Give the same where nobody was attacked: least and largest."""
         return self._least_and_largest("ratio, clean") or ""
 
+    def newcomer_ratios(self) -> str:
+        """Give the same where every second question has newcomers, as `ratios` does."""
+        return ", ".join(f"{row['ratio, newcomers']:.1f}" for row in self.report["cost"]["rows"])
+
     def unknown_ratios(self) -> str:
         """Give the same where nothing is known of any question; older results lack it."""
         found = self._least_and_largest("ratio, unknown")
