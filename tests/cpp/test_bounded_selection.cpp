@@ -74,7 +74,10 @@ Reading read(const Pools& pools, const Asked& asked, std::int64_t k, int n_threa
             ++n_read;
             return view(asked.passages[static_cast<std::size_t>(row)]);
         },
-        asked.limits, asked.limits_of_two, asked.every_candidate};
+        asked.limits,
+        asked.limits_of_two,
+        asked.every_candidate,
+        {}};
     epibias::bounded_selection(
         {pools.similarities, pools.scores, pools.offsets, pools.centres, pools.widths,
          pools.allowed, &echo},

@@ -49,7 +49,7 @@ struct EchoTest {
     std::span<const double> limits_of_two;  // [n_queries], NaN: there is none
     bool every_candidate = false;           // judged, whether a selection hangs on it or not
     // [n_candidates], 0: no echo whatever it says, and not read; empty: all may be one.
-    std::span<const std::uint8_t> tested = {};
+    std::span<const std::uint8_t> tested;
 };
 
 struct BoundedSelectionInput {
