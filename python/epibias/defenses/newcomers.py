@@ -22,7 +22,8 @@ from epibias.errors import InputError
 
 BoolArray = NDArray[np.bool_]
 
-RISK = 0.05  # that honest newcomers are more, or move a mean further, than is allowed
+RISK = 0.05  # that honest newcomers are more than is allowed
+ROUNDING = 1e-9  # of a probability
 
 
 def newcomers(times: Sequence[Any], trusted_until: str) -> BoolArray:
@@ -91,10 +92,14 @@ def most_honest(n: int, share: float) -> int:
     >>> most_honest(20, 0.1), most_honest(5, 0.1), most_honest(20, 0.0), most_honest(20, 1.0)
     (4, 2, 0, 20)
     """
+    if share in (0.0, 1.0):
+        return round(n * share)
     held = 0.0
     for count in range(n):
-        held += math.comb(n, count) * share**count * (1 - share) ** (n - count)
-        if held >= 1 - RISK:
+        # Logarithms: of a thousand candidates on the number of choices is no float any more.
+        choices = math.lgamma(n + 1) - math.lgamma(count + 1) - math.lgamma(n - count + 1)
+        held += math.exp(choices + count * math.log(share) + (n - count) * math.log1p(-share))
+        if held >= 1 - RISK - ROUNDING:
             return count
     return n
 
@@ -103,7 +108,8 @@ def honest_drift(k: int, share: float) -> float:
     """Return how far honest newcomers move the mean score of `k` passages, in spreads.
 
     Each of the `k` is replaced with probability `share` by one of the same distribution: the mean
-    moves by 0 on average, with a standard deviation of √(2 · share / k) spreads; this is two.
+    moves by 0 on average, with a standard deviation of √(2 · share / k) spreads; this is two. As
+    few are replaced, or none, .05 to .08 of such selections move further.
 
     Parameters
     ----------
