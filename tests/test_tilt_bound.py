@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import weakref
 from dataclasses import replace
 
@@ -232,6 +233,10 @@ def test_it_is_a_defence_that_a_manifest_can_make_again():
         defense = TiltBound.calibrated(pool, 2, trusted_until="2026-02-01", false_removal=0.5)
     assert isinstance(defense, Defense)
     assert build_defense(defense.parameters()) == defense
+    alike = TiltBound(
+        2, memory=CleanMemory.of(replace(pool, similarities=pool.similarities * 0), 2)
+    )
+    assert build_defense(json.loads(json.dumps(alike.parameters()))) == alike
     assert "memory=1 questions" in defense.name
     assert TiltBound().name == "tilt_bound"
     assert TiltBound().select(make_pool([[]], [[]])).n_selected.tolist() == [0]
@@ -252,6 +257,10 @@ def test_it_is_a_defence_that_a_manifest_can_make_again():
         {"newcomer_share": float("nan")},
         {"memory": {"a": (0.1, 0.1, 0.6, 0.3, ((0.5, float("nan")),))}},
         {"memory": {"a": (0.1, 0.1, 0.6, 0.3, ((0.5, 0.1, 0.2),))}},
+        {"memory": {"a": (0.1, 0.1, 0.6, 0.3, ((0.5, 0.1), (0.5,)))}},
+        {"memory": {"a": (0.1, 0.1, 0.6, 0.3, (("0.5", "0.1"),))}},
+        {"memory": {"a": (0.1, 0.1, 0.6, 0.3, ((10**400, 0.1),))}},
+        {"memory": {"a": (0.1, 0.1, 0.6, 0.3, 5)}},
         {"per_source": 0},
         {"trusted_until": " "},
         {"memory": {"a": (float("nan"), 0.1, 0.6, None)}},

@@ -88,17 +88,17 @@ def record_of(
     )
 
 
-def _array_of(candidates: Any, where: str) -> Float64Array:  # noqa: ANN401  as JSON gives them
-    """Pairs in ascending similarity; anything else is refused."""
+def _pairs_of(candidates: Any, where: str) -> Float64Array:  # noqa: ANN401  as JSON gives them
+    """Pairs of numbers in the order given, float64 [m, 2]; anything else is refused."""
     try:
-        pairs = np.array(candidates, np.float64).reshape(len(candidates), 2)
-    except (TypeError, ValueError):  # no pairs, or not of numbers
-        pairs = np.full((1, 2), np.nan)
-    if not np.isfinite(pairs).all():
+        pairs = np.array(candidates)
+    except ValueError:  # of several lengths
+        pairs = np.array(None)
+    is_numbers = pairs.dtype.kind in "fiu" and (pairs.shape[1:] == (2,) or pairs.shape == (0,))
+    if not (is_numbers and np.isfinite(pairs).all()):
         expected = "pairs of finite numbers, similarity and score"
         raise InputError("memory.candidates", expected, described(candidates), where)
-    ascending: Float64Array = pairs[np.argsort(pairs[:, 0], kind="stable")]
-    return ascending
+    return pairs.astype(np.float64).reshape(-1, 2)
 
 
 def question_key(question: str, topic: str | None = None) -> str:
@@ -168,7 +168,8 @@ class CleanMemory:
             _validate.number("memory.similarity", one.similarity, where=where)
             if one.echo is not None:
                 _validate.number("memory.echo", one.echo, low=0, high=1, where=where)
-            self._entries[key] = (one, _array_of(one.candidates, where))
+            pairs = _pairs_of(one.candidates, where)
+            self._entries[key] = (one, pairs[np.argsort(pairs[:, 0], kind="stable")])
 
     @classmethod
     def of(cls, pool: CandidatePool, k: int = 5) -> CleanMemory:
@@ -252,7 +253,7 @@ class CleanMemory:
                 expected = "records of 4 or 5 values"
                 raise InputError("memory", expected, described(values), f"question {key}")
             centre, spread, similarity, echo, *more = values
-            pairs = _array_of(more[0] if more else (), f"question {key}")[::-1].tolist()
+            pairs = _pairs_of(more[0] if more else (), f"question {key}").tolist()
             found = tuple((x, y) for x, y in pairs)
             made[key] = CleanRecord(centre, spread, similarity, echo, found)
         return cls(made, k)
