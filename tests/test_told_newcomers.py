@@ -16,7 +16,8 @@ from epibias.defenses.left_out import refused
 from epibias.defenses.newcomers import honest_drift, most_honest, newcomers
 from epibias.defenses.told_newcomers import unremembered
 from epibias.errors import InputError
-from pools import make_pool, texts_pool, without_candidates
+from epibias.pool import CandidatePool
+from pools import make_pool, quietly_fitted, texts_pool, without_candidates
 
 
 def test_more_newcomers_than_chance_explains_are_refused():
@@ -89,12 +90,42 @@ def test_newcomers_by_time_are_old_friends_where_the_memory_has_them():
     assert replace(defense, memory=CleanMemory.of(clean, 2)).select(attacked)[0].tolist() == [1, 2]
 
 
+def test_most_honest_of_a_pool_of_thousands():
+    for n, share in ((2500, 0.1), (8000, 0.02), (1100, 0.5), (50_000, 0.02)):
+        assert most_honest(n, share) == int(stats.binom.ppf(0.95, n, share))
+
+
+def test_vectors_of_another_precision_leave_nothing_to_select():
+    rng = np.random.default_rng(0)
+    rows = (1 + rng.standard_normal((20, 64))).astype(np.float32)
+    axis = quietly_fitted(rng.standard_normal((8, 64)).astype(np.float32))
+
+    def pool(rows):
+        return CandidatePool.from_vectors(
+            np.ones((1, 64), np.float32), rows, axis, query_texts=["Why?"]
+        )
+
+    defense = TiltBound(5, memory=CleanMemory.of(pool(rows), 5))
+    # Scaling, and float32's last bits, change nothing.
+    for same in (rows * 1000, rows * (1 + 1e-7 * rng.standard_normal(rows.shape))):
+        assert not unremembered_of(defense, pool(same.astype(np.float32))).any()
+    found = defense.select(pool(rows.astype(np.float16).astype(np.float32)))
+    assert (found.n_selected.tolist(), found.diagnostics["short"].tolist()) == ([0], [True])
+
+
+def unremembered_of(defense, pool):
+    return unremembered(pool, np.array([0]), [defense.memory.entry("Why?")[1]])
+
+
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32 - 1))
-def test_unremembered_marks_what_a_loop_marks(seed):
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 20.0]))
+def test_unremembered_marks_what_a_loop_marks(seed, largest):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 9, rng.integers(1, 5))
-    x = [np.sort(rng.choice(np.arange(30), size, replace=True))[::-1] / 31 for size in sizes]
+    x = [
+        np.sort(rng.choice(np.arange(30), size, replace=True))[::-1] / 31 * largest
+        for size in sizes
+    ]
     y = [rng.choice(np.arange(4), size) / 8 for size in sizes]
     pool = make_pool(x, y)
     queries = np.flatnonzero(rng.random(len(sizes)) < 0.7)

@@ -18,7 +18,7 @@ from epibias.defenses.newcomers import BoolArray, newcomers
 from epibias.defenses.selecting import query_slices
 from epibias.pool import CandidatePool
 
-APART = 4.0  # more than two similarities differ by
+APART = 4.0  # more than two cosines differ by
 
 
 def told_newcomers(
@@ -32,9 +32,10 @@ def told_newcomers(
 ) -> tuple[BoolArray, BoolArray | None, BoolArray]:
     """Mark the newcomers of these queries.
 
-    A candidate is new by its time, or by not being remembered; where both can tell, by both. Where
-    nothing is remembered and the candidates that are not new by their times are at least `k`, they
-    become the query's record.
+    A candidate is new by its time, or by not being remembered; where both can tell, by both: one
+    that the memory has, or that was out of its sight (`unremembered`), is not new. Where nothing is
+    remembered and the candidates that are not new by their times are at least `k`, they become the
+    query's record.
 
     Parameters
     ----------
@@ -181,14 +182,16 @@ def unremembered(
     lengths = np.array([len(one) for one in known])
     flat = np.concatenate(known)
     # One sorted line of similarities, query after query, far apart.
-    line = flat[:, 0] + APART * np.repeat(np.arange(len(queries)), lengths)
+    largest = max(np.abs(flat[:, 0]).max(), np.abs(pool.similarities).max(initial=0))
+    apart = max(APART, 3.0 * float(largest))  # a store's own similarities need be no cosines
+    line = flat[:, 0] + apart * np.repeat(np.arange(len(queries)), lengths)
     lowest = flat[np.cumsum(lengths) - lengths, 0]
     sizes = pool.sizes[queries]
     of = np.repeat(np.arange(len(queries)), sizes)
     starts = np.cumsum(sizes) - sizes
     places = np.arange(len(of)) + np.repeat(pool.offsets[queries] - starts, sizes)
     similarities = pool.similarities[places].astype(np.float64)
-    met = _met(line, flat[:, 1], similarities + APART * of, pool.scores[places])
+    met = _met(line, flat[:, 1], similarities + apart * of, pool.scores[places])
     marks[places] = ~met & (similarities > lowest[of] + SAME)
     return marks
 
@@ -199,10 +202,10 @@ def _met(
     """Tell which pairs of similarity and score stand in the line, which is sorted."""
     first, last = np.searchsorted(line, wanted - SAME), np.searchsorted(line, wanted + SAME)
     n_near = int((last - first).max(initial=0)) + 1  # of one similarity there may be many
-    near = first + np.arange(n_near)[:, None]
-    inside = near < len(line)
-    near *= inside
-    same = inside & (np.abs(line[near] - wanted) <= SAME)
-    same &= np.abs(line_scores[near] - scores) <= SAME
-    met: BoolArray = same.any(axis=0)
+    met: BoolArray = np.zeros(len(wanted), np.bool_)
+    for step in range(n_near):  # not all at once: copies of one passage would take gigabytes
+        near = np.minimum(first + step, len(line) - 1)
+        same = np.abs(line[near] - wanted) <= SAME
+        same &= np.abs(line_scores[near] - scores) <= SAME
+        met |= same
     return met
