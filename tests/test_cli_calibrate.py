@@ -120,6 +120,22 @@ def test_one_question_on_two_topics_is_remembered_for_each(files, tmp_path, caps
     assert {one["known"] for one in selected(files, "clean", capsys)} == {"memory"}
 
 
+def test_vectors_of_another_precision_are_told(files, tmp_path, capsys):
+    lines = queries()
+    for line in lines:
+        for one in line["candidates"]:
+            one["vector"] = np.array(one["vector"], np.float16).tolist()
+    files["half"] = write(tmp_path / "half.jsonl", lines)
+    asked = ["filter", files["half"], *files["common"], "--defense", "tilt_bound"]
+    assert main([*asked, "--memory", files["memory"]]) == 0
+    found = capsys.readouterr()
+    assert f"{len(lines)} of {len(lines)} questions got fewer passages than asked for" in found.err
+    assert all(json.loads(line)["short"] for line in found.out.splitlines())
+    asked[1] = files["attacked"]
+    assert main([*asked, "--memory", files["memory"]]) == 0
+    assert "fewer passages" not in capsys.readouterr().err
+
+
 def test_newcomers_are_refused_where_lines_carry_times(files, tmp_path, capsys):
     files["late"] = write(tmp_path / "late.jsonl", queries(injected=6, time="2026-03-01"))
     found = selected(files, "late", capsys, "--trusted-until", "2026-02-01")

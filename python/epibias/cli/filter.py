@@ -124,6 +124,7 @@ def filter_candidates(
             say(axis_source.summary(one))
     if saved is not None:
         _say_unknown(saved.defense, selection)
+        _say_refused(selection)
 
 
 def _saved(
@@ -170,6 +171,18 @@ def _say_unknown(defense: TiltBound, selection: Selection) -> None:
         say(
             f"epibias: warning: {unknown} of {len(known)} questions are not in the memory: their "
             f"tilt is not bounded, {left}"
+        )
+
+
+def _say_refused(selection: Selection) -> None:
+    """Tell how many questions got too little because their candidates are new."""
+    told = selection.diagnostics
+    short = int((told["short"] & (told["n_refused"] > 0)).sum())
+    if short:
+        say(
+            f"epibias: warning: {short} of {len(selection)} questions got fewer passages than "
+            "asked for, the others being newcomers (n_refused): with another encoder or precision "
+            "of the vectors than `epibias calibrate` had, all are"
         )
 
 
