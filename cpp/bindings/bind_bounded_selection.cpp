@@ -103,7 +103,7 @@ struct HeldEchoes {
 };
 
 // What may not be selected, and what a later defence may choose from: where texts were read for
-// a selection alone, only what was read.
+// a selection alone, nothing that may be an echo and was not read.
 struct LeftOver {
     LeftOver(const BoundedSelectionInput& given, std::span<const std::uint8_t> judged,
              bool has_test)

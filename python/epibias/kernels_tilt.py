@@ -91,7 +91,7 @@ def bounded_selection(
     -------
     indices, offsets, positions, dropped, dropped_offsets, kept, kept_offsets, diagnostics
         As `biasdef_select`; dropped is what is not allowed, or was found to be an echo, and kept
-        the others: of a query whose texts are read those that were. Diagnostics `before` and
+        the others, but for those that may be echoes and were not read. Diagnostics `before` and
         `after`: mean score less centre, at the start and at the end; 0 where nothing is allowed.
         `n_echo`: candidates found to be echoes.
 

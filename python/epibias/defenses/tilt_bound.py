@@ -63,10 +63,12 @@ class TiltBound:
         out; among the best 3k. Off unless asked for: honest corpora repeat themselves.
     memory : CleanMemory, or its records as `parameters` gives them, optional
         What selections were like on the trusted index. A selection that is what it was then is
-        left alone; a candidate that was not in the pool then is a newcomer.
+        left alone; a candidate that was not in the pool then is a newcomer. With vectors of another
+        encoder, or precision, than then all are, and nothing is selected.
     trusted_until : str, optional
         Candidates with a later `metadata["time"]`, or none, are newcomers, unless the memory has
-        them. Without times in the pool it does nothing.
+        them, or they are less similar than all that it has. Without times in the pool it does
+        nothing.
     newcomer_share : float
         Share of the index that came honestly since it was trusted, in [0, 1]. With more newcomers
         in a pool than that explains (at a risk of .05) none of them is selected, else no more than
@@ -246,8 +248,8 @@ class TiltBound:
         judge_all : bool
             Whether to read the texts of all candidates, not of those alone that a selection comes
             to. The selection is the same; what else is told, `dropped`, `kept` and `n_echo`, is
-            then of all of them. `Chain` and `epibias filter` ask for it. Where a question's texts
-            are not all read, `kept` has only those that were: no later defence gets an unread one.
+            then of all of them. `Chain` and `epibias filter` ask for it. Where they are not all
+            read, `kept` lacks what may be an echo and was not read: no later defence gets one.
 
         Returns
         -------
