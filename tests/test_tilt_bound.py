@@ -278,6 +278,19 @@ def test_refused(wrong):
         TiltBound(**wrong)
 
 
+@pytest.mark.parametrize(
+    ("records", "k", "message"),
+    [
+        ([1], 5, "memory: expected records by question, got list of length 1"),
+        ({"a": (0.1, 0.1, 0.6, None)}, 5, r"memory: expected records of clean .* \(question a\)"),
+        ({}, 0, "k: expected"),
+    ],
+)
+def test_a_memory_is_of_records(records, k, message):
+    with pytest.raises(InputError, match=message):
+        CleanMemory(records, k)
+
+
 def test_any_question_is_remembered_even_one_that_no_file_could_hold():
     pool = texts_pool([0.9, 0.8, 0.7], [0.0, 0.2, 0.1], ["a", "b\ud800", "c"])
     pool = replace(pool, query_texts=("Why\ud800?",))

@@ -145,7 +145,7 @@ class CleanMemory:
     Raises
     ------
     InputError
-        A record that is not finite, or that no pool can have.
+        A record that is none, is not finite, or that no pool can have; `k` below 1.
 
     Examples
     --------
@@ -161,8 +161,13 @@ class CleanMemory:
     )
 
     def __post_init__(self) -> None:
+        _validate.integer("k", self.k, low=1)
+        if not isinstance(self.records, Mapping):
+            raise InputError("memory", "records by question", described(self.records))
         for key, one in self.records.items():  # a wrong one would bound nothing, and not say so
             where = f"question {key}"
+            if not isinstance(one, CleanRecord):
+                raise InputError("memory", "records of clean pools", described(one), where)
             _validate.number("memory.centre", one.centre, where=where)
             _validate.number("memory.spread", one.spread, low=0, where=where)
             _validate.number("memory.similarity", one.similarity, where=where)
