@@ -4,11 +4,11 @@
     python bench/defense_cost.py --into bench/results/defense_frontier.json   # its "cost"
 
 From vectors to the selection (`CandidatePool.from_vectors`, then `select`) for both, and the
-selection alone. Every question is remembered, and the centre of every second one moved, the first
-among them: one query alone has its selection exchanged. No passage is new to the memory, so that
-none of these is read. `newcomers`: in their place five passages of every second question are new,
-like its one-sided ones and more similar. `clean`: no centre is moved. `unknown`: none is
-remembered, so that the first k of every one are read, and none is exchanged.
+selection alone. Every question is remembered. Every second one, the first among them, has two
+newcomers, as many as pass for honest, and a mean that lies off its centre: they are read, and the
+selection is exchanged. `newcomers`: in their place five passages of every second question are new,
+like its one-sided ones and more similar: a wave. `clean`: the index is as it was. `unknown`: none
+is remembered, so that the first k of every one are read, and none is exchanged.
 Passages have 800 letters and are read anew each time; they are those of the shipped debates, joined
 in some order.
 """
@@ -20,13 +20,13 @@ import json
 import os
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from biasdef_select import K, interleaved, make_case
+from defense_protocol import CHURN
 from epibias._files import write_text
 from epibias.data_sets import load_debates
 from epibias.defenses import BiasDef, TiltBound
@@ -36,7 +36,7 @@ from epibias.pool import CandidatePool
 
 CASES = ((1, 20), (16, 20), (256, 20), (1, 100), (16, 100), (256, 100))
 DIM, LETTERS, SECONDS = 384, 800, 0.6
-N_NEW = 5
+N_HONEST, N_NEW = 2, 5  # newcomers of an attacked question: that pass for honest; that do not
 
 
 def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
@@ -49,11 +49,9 @@ def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
         given = {"query_texts": asked, "passage_texts": texts}
         clean = CandidatePool.from_vectors(queries, candidates, axis, **given)
         memory = CleanMemory.of(clean, K)
-        moved = {
-            key: one._replace(centre=one.centre + one.spread * ((i + 1) % 2))
-            for i, (key, one) in enumerate(memory.records.items())
-        }
-        tilt = TiltBound(K, echo=0.9, memory=replace(memory, records=moved))
+        tilt = TiltBound(
+            K, echo=0.9, echo_of_two=0.5, memory=_attacked(memory), newcomer_share=CHURN
+        )
         quiet = TiltBound(K, echo=0.9, memory=memory)
         unknown = TiltBound(K, echo=0.9, echo_of_two=0.5)
         attacked = candidates.copy()
@@ -86,6 +84,15 @@ def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
         row["ratio, select"] = round(micro["tilt_bound, select"] / micro["biasdef, select"], 2)
         made.append(row)
     return made
+
+
+def _attacked(memory: CleanMemory) -> CleanMemory:
+    """Let every second question, the first among them, have two newcomers and another centre."""
+    records = dict(memory.records)
+    for key, one in list(records.items())[::2]:
+        centre, candidates = one.centre + one.spread, one.candidates[N_HONEST:]
+        records[key] = one._replace(centre=centre, candidates=candidates)
+    return CleanMemory(records, K)
 
 
 def cost_report(seconds: float = SECONDS) -> dict[str, Any]:

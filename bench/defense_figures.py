@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from defense_protocol import GOAL_LEVELS, LAMBDAS, POOL
+from defense_protocol import GOAL_LEVELS, LAMBDAS, NEWCOMER_SHARES, POOL
 from epibias.polarization.validity_report import WORKS_ABOVE as WORKS
 
 Report = Mapping[str, Any]
@@ -28,8 +28,9 @@ MAIN = ("none", "mmr", "biasdef pca", "biasdef", "biasdef gate .1", "biasdef aut
         "tilt_bound", "tilt_bound memory",
         "tilt_bound stale memory", "tilt_bound version", "tilt_bound version + memory")  # fmt: skip
 PARTS = ("tilt_bound", "one echo limit", "tilt_bound memory", "memory, no echo", "memory, no bound",
+         "memory, tells no newcomer", "stale memory, tells no newcomer",
          "memory, repeats .98", "tilt_bound version", "version, no echo", "version, no bound",
-         "version, no wave", "version, no source cap")  # fmt: skip
+         "version, any newcomer", "version, no source cap")  # fmt: skip
 CURVES: dict[str, tuple[str, ...]] = {
     "no defence": ("none",),
     "MMR, λ = .9 to .3": ("mmr λ=0.9", "mmr λ=0.7", "mmr", "mmr λ=0.3"),
@@ -44,8 +45,11 @@ CURVES: dict[str, tuple[str, ...]] = {
     "BiasDef, NLI scores": ("biasdef nli",),
     "TiltBound, removal .02 to .5": ("tilt_bound removal=0.02", "tilt_bound",
                                      *(f"tilt_bound removal={s}" for s in (0.1, 0.2, 0.3, 0.5))),
-    "TiltBound, memory": ("tilt_bound memory", "tilt_bound stale memory"),
-    "TiltBound, version": ("tilt_bound version",),
+    "TiltBound, memory": ("tilt_bound memory",),
+    "TiltBound, stale memory, share .01 to .2": tuple(f"tilt_bound stale share={share}"
+                                                      for share in NEWCOMER_SHARES),
+    "TiltBound, version, share .01 to .2": tuple(f"tilt_bound version share={share}"
+                                                 for share in NEWCOMER_SHARES),
 }  # fmt: skip
 Point = tuple[float, float]
 
@@ -358,7 +362,7 @@ def page(report: Report) -> str:
         ]
         image = f"defense_frontier_{family}_{encoder}.svg"
         parts.append(f"![A-Recall against clean loss](images/{image})\n")
-        if family == "debates":
+        if family in ("debates", "unseen"):
             parts += ["Each part left out:\n", _main_table(report, where, PARTS)]
             parts += ["Other attacks, A-Recall@5 / stance tilt:\n", _attack_table(report, where)]
             if _has(report, where, "adaptive"):

@@ -19,7 +19,7 @@ import numpy as np
 
 import defense_figures as figures
 from defense_figures import Report, cases_of, value
-from defense_protocol import GOAL_LEVELS, POOL
+from defense_protocol import FEW, GOAL_LEVELS, POOL
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "bench" / "results" / "defense_frontier.json"
@@ -66,6 +66,20 @@ class Quoted:
         which = LEVELS if metric.endswith("tilt") else GOAL_LEVELS
         found = [self.number(metric, family, encoder, method, attack, level) for level in which]
         return "/".join(short(one) for one in found if one is not None)
+
+    def few(self, method: str, family: str, encoder: str) -> str:
+        """Give the A-Recall of an attacker who injects no more than pass for honest."""
+        found = [self.number("a_recall", family, encoder, method, "ebi", level) for level in FEW]
+        return "/".join(short(one) for one in found if one is not None)
+
+    def encoders(self, family: str) -> list[str]:
+        """Give the encoders that a family was run with."""
+        return [encoder for own, encoder in self.settings if own == family]
+
+    def questions(self, family: str) -> int:
+        """Give how many held-out questions a family has."""
+        rows = figures.select(self.report, family=family, part=HELD, method="none", attack="clean")
+        return max(row["n_questions"] for row in rows)
 
     def loss(self, family: str, encoder: str, method: str) -> str:
         """Give the share of the clean top 5 that is lost without an attack."""
