@@ -37,7 +37,8 @@ FRONTIER = (CLEAN, *(Condition("ebi", n) for n in GOAL_LEVELS))
 # Under every condition; baselines, variants and parts left out under those of the frontier.
 BASELINES = ("none", "biasdef", "mmr", "biasdef gate .1", "grada", "ragdefender", "trustrag",
              "brra")  # fmt: skip
-MAIN = ("none", "biasdef", "tilt_bound", "tilt_bound memory", "tilt_bound version")
+MAIN = ("none", "biasdef", "tilt_bound", "tilt_bound memory", "tilt_bound stale memory",
+        "tilt_bound version")  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

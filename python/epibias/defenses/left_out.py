@@ -80,7 +80,7 @@ def shares(pool: CandidatePool, queries: Int64Array) -> Float64Array:
 def echo_test(
     pool: CandidatePool,
     own: Float64Array,
-    told: BoolArray,
+    lenient: bool,
     tested: BoolArray | None,
     *,
     echo: float,
@@ -94,10 +94,9 @@ def echo_test(
     ----------
     pool : CandidatePool
     own : float64 [n_queries]
-        Limits that are remembered; NaN for nothing. They stand in place of the others; where
-        newcomers can be told, the larger counts.
-    told : bool [n_queries]
-        Queries of which newcomers can be told.
+        Limits that are remembered; NaN for nothing. They stand in place of the others.
+    lenient : bool
+        Or the larger of both counts.
     tested : bool [n_candidates], optional
         Who may be an echo; all if absent.
     echo : float
@@ -120,21 +119,21 @@ def echo_test(
     ...     passage_texts=[["A.", "c"], ["b"]])
     >>> own, none = np.array([0.3, np.nan]), np.zeros(2, bool)
     >>> limits = {"echo": 0.9, "echo_of_two": 0.5, "left_alone": none, "every_candidate": False}
-    >>> test = echo_test(pool, own, none, None, **limits)
+    >>> test = echo_test(pool, own, False, None, **limits)
     >>> test.limits, test.limits_of_two
     (array([0.3, 0.9]), array([nan, 0.5]))
-    >>> echo_test(pool, own, ~none, None, **limits).limits
+    >>> echo_test(pool, own, True, None, **limits).limits
     array([0.9, 0.9])
     """
     asked, texts = pool.query_texts, pool.passage_texts
     if asked is None or texts is None:
         return None
-    known = ~np.isnan(own)
-    limits = np.where(known & ~told, own, np.fmax(own, echo))
+    general = np.isnan(own) | lenient
+    limits = np.where(general, np.fmax(own, echo), own)
     limits[left_alone] = np.nan
     of_two = np.full(len(own), np.nan)
     if echo_of_two is not None:
-        of_two[~known | told] = np.fmax(own, echo_of_two)[~known | told]
+        of_two[general] = np.fmax(own, echo_of_two)[general]
     return EchoTest(asked, texts, limits, of_two, every_candidate, tested)
 
 

@@ -33,6 +33,9 @@ from epibias.kernels_tilt import EchoTest, bounded_selection, leading_means
 from epibias.pool import CandidatePool
 from epibias.selection import Selection
 
+# Most of a clean selection that a question's own echo limit may cost: one in k + 1 honest newcomers
+# exceeds the largest of k shares. With k = 5 it holds to a newcomer_share of .03.
+OWN_LIMIT_COSTS = 0.005
 KNOWN = np.array(["nothing", "memory", "version"])  # where a centre comes from
 
 
@@ -53,8 +56,8 @@ class TiltBound:
         Candidates that say more than this share of the question again, in one place
         (`epibias.defenses.echo`), are left out; `calibrated` finds it. Where newcomers can be told,
         only they are. A question whose clean selection is known has that selection's largest share
-        in its place, or the larger of both where newcomers can be told. Needs texts; without them,
-        or with None, nothing is left out for it.
+        in its place, or the larger of both where newcomers can be told and are expected to be many
+        (`OWN_LIMIT_COSTS`). Needs texts; without them, or with None, nothing is left out for it.
     echo_of_two : float, optional
         The same where two of the first `k` candidates say more than this again: `echo` or less.
         An attacker needs several passages; a clean question seldom has two.
@@ -292,7 +295,7 @@ class TiltBound:
                 echoes = echo_test(
                     pool,
                     records[:, 3],
-                    told,
+                    bool(told.any()) and self.newcomer_share / (self.k + 1) > OWN_LIMIT_COSTS,
                     tested,
                     echo=self.echo,
                     echo_of_two=self.echo_of_two,
