@@ -21,7 +21,7 @@ POOLS = (10, 20, 40, 100)  # for EBI at 5 injections
 LEVELS = (1, 5, 10, 20)  # beside 0
 GOAL_LEVELS = (1, 5, 10)
 NEWCOMER_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)  # of honest ones, as a defence is told
-FEW = (2, 3, 4)  # for EBI: the attacker who knows how many newcomers pass for honest ones
+FEW = (2, 3, 4)  # EBI, plain and stripped: the attacker who knows how many pass for honest ones
 DRAWS = 3  # which passages are injected, per question and polarity
 ATTACKS = ("ebi", "poisoned", "verbatim", "spread", "mixed", "stripped", "scattered")
 LAMBDAS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -69,7 +69,7 @@ def conditions() -> list[Condition]:
     """Every condition that is reported, the clean ones first."""
     made = [replace(CLEAN, pool=pool) for pool in POOLS]
     made += [Condition(attack, n) for attack in ATTACKS for n in LEVELS]
-    made += [Condition("ebi", n) for n in FEW]
+    made += [Condition(attack, n) for attack in ("ebi", "stripped") for n in FEW]
     made += [Condition("ebi", 5, pool) for pool in POOLS if pool != POOL]
     made += [Condition("adaptive", n, POOL, s) for n in (5, 10) for s in LAMBDAS]
     made += [Condition("blend", 5, POOL, share) for share in BLENDS]

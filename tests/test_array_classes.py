@@ -36,7 +36,7 @@ def test_there_are_such_classes():
 @pytest.mark.parametrize(("kind", "arrays"), CASES)
 def test_two_of_them_can_be_compared(kind, arrays):
     # The == that a dataclass writes would compare arrays and raise "truth value is ambiguous".
-    assert kind.__eq__ is object.__eq__
+    assert kind.__eq__ is object.__eq__ or not any(one.compare for one in arrays)
 
 
 @pytest.mark.parametrize(("kind", "arrays"), CASES)

@@ -139,7 +139,9 @@ def test_a_reader_that_went_away_is_exit_1_without_a_word(files):
 def test_a_signal_while_the_imports_last_is_heard(number, code):
     """A finder sends it when the commands are being imported: no clock decides."""
     finder = f"""
-import os
+import os, signal
+# Whoever starts the tests in a shell's background starts them deaf to it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 class Sender:
     def find_spec(self, name, *rest):
         if name == "epibias.cli.app":

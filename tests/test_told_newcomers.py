@@ -113,6 +113,21 @@ def test_vectors_of_another_precision_leave_nothing_to_select():
     assert (found.n_selected.tolist(), found.diagnostics["short"].tolist()) == ([0], [True])
 
 
+def test_copies_of_a_remembered_passage_are_newcomers():
+    x, y = [0.9, 0.8, 0.7, 0.6], [0.1, -0.1, 0.2, -0.2]
+    memory = CleanMemory.of(texts_pool(x, y, "abcd"), k=2)
+    defense = TiltBound(2, memory=memory, bound=10.0, newcomer_share=0.1)
+    copied = texts_pool([0.9, 0.9, 0.9, 0.9, *x[1:]], [0.1] * 4 + y[1:], "aaaabcd")
+    chosen = defense.select(copied)
+    assert chosen[0].tolist() == [0, 4]
+    assert chosen.diagnostics["n_refused"].tolist() == [3]
+    # A passage that stood twice in the index may do so again.
+    twice = texts_pool([0.9, 0.9, *x[1:]], [0.1, 0.1, *y[1:]], "aabcd")
+    both = replace(defense, memory=CleanMemory.of(twice, k=2), newcomer_share=0.0)
+    assert both.select(twice)[0].tolist() == [0, 1]
+    assert both.select(copied)[0].tolist() == [0, 1]
+
+
 def unremembered_of(defense, pool):
     return unremembered(pool, np.array([0]), [defense.memory.entry("Why?")[1]])
 
@@ -139,8 +154,13 @@ def test_unremembered_marks_what_a_loop_marks(seed, largest):
     marks = unremembered(pool, queries, known)
     expected = np.zeros(len(marks), bool)
     for query, pairs in zip(queries, known, strict=True):
+        left = pairs.tolist()
         for place in range(*pool.offsets[query : query + 2]):
             one = float(pool.similarities[place]), float(pool.scores[place])
-            met = any(max(abs(one[0] - a), abs(one[1] - b)) <= 1e-6 for a, b in pairs)
+            met = [
+                pair for pair in left if max(abs(one[0] - pair[0]), abs(one[1] - pair[1])) <= 1e-6
+            ]
+            if met:
+                left.remove(met[0])  # a copy needs another
             expected[place] = not met and one[0] > pairs[0, 0] + 1e-6
     assert marks.tolist() == expected.tolist()

@@ -145,6 +145,7 @@ def unremembered(
 ) -> BoolArray:
     """Mark the candidates that were not in the pool when their question was remembered.
 
+    A copy of a remembered passage is new, unless it was remembered, too.
     Candidates that are less similar than every remembered one were out of its sight, and are not
     marked: a longer pool than the remembered one is no crowd of newcomers.
 
@@ -199,13 +200,24 @@ def unremembered(
 def _met(
     line: Float64Array, line_scores: Float64Array, wanted: Float64Array, scores: Float32Array
 ) -> BoolArray:
-    """Tell which pairs of similarity and score stand in the line, which is sorted."""
+    """Tell which pairs of similarity and score stand in the line, which is sorted.
+
+    Of equal ones as many as stand there, the first: copies of what is remembered are not.
+    """
     first, last = np.searchsorted(line, wanted - SAME), np.searchsorted(line, wanted + SAME)
     n_near = int((last - first).max(initial=0)) + 1  # of one similarity there may be many
-    met: BoolArray = np.zeros(len(wanted), np.bool_)
+    n_met = np.zeros(len(wanted), np.int64)
+    place = np.full(len(wanted), len(line))  # of the first that it meets
     for step in range(n_near):  # not all at once: copies of one passage would take gigabytes
         near = np.minimum(first + step, len(line) - 1)
-        same = np.abs(line[near] - wanted) <= SAME
-        same &= np.abs(line_scores[near] - scores) <= SAME
-        met |= same
+        same = (first + step < last) & (np.abs(line_scores[near] - scores) <= SAME)
+        n_met += same
+        np.minimum(place, near, out=place, where=same)
+    met: BoolArray = n_met > 0
+    if met.any() and np.bincount(place[met]).max() > 1:
+        order = np.argsort(place, kind="stable")
+        ordered = place[order]
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+        met = n_met > rank
     return met
