@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from defense_protocol import GOAL_LEVELS, LAMBDAS, NEWCOMER_SHARES, POOL
+from defense_protocol import FEW, GOAL_LEVELS, LAMBDAS, NEWCOMER_SHARES, POOL
 from epibias.polarization.validity_report import WORKS_ABOVE as WORKS
 
 Report = Mapping[str, Any]
@@ -249,16 +249,24 @@ def figures(report: Report) -> dict[str, str]:
         )
         attacker = {
             label: [p for strength in LAMBDAS
-                    if (p := _attacker_point(report, where, method, strength))]
+                    if (p := _attacker_point(report, where, method, "adaptive", 5, strength))]
             for label, method in (
                 ("no defence", "none"), ("BiasDef", "biasdef"), ("TiltBound", "tilt_bound"),
                 ("TiltBound, memory", "tilt_bound memory"),
                 ("TiltBound, version", "tilt_bound version"),
             )
         }  # fmt: skip
+        for label, method in (
+            ("memory", "tilt_bound memory"),
+            ("stale", "tilt_bound stale memory"),
+        ):
+            attacker[f"{label}, 1 to 5 stripped"] = [
+                p for n in (1, *FEW, 5)
+                if (p := _attacker_point(report, where, method, "stripped", n, 0.0))
+            ]  # fmt: skip
         if any(attacker.values()):
             made[f"defense_adaptive_{family}_{encoder}.svg"] = chart(
-                f"{family}, {encoder}: an attacker who knows the defence, 5 injected, λ = 0 to 8",
+                f"{family}, {encoder}: who knows the defence injects 5, λ = 0 to 8, or few",
                 "what the injected passages would do undefended: stance tilt, SD",
                 "stance tilt that is left, SD",
                 attacker,
@@ -283,9 +291,9 @@ def _frontier_point(report: Report, where: Mapping[str, str], method: str) -> Po
 
 
 def _attacker_point(
-    report: Report, where: Mapping[str, str], method: str, strength: float
+    report: Report, where: Mapping[str, str], method: str, attack: str, n: int, strength: float
 ) -> Point | None:
-    row = {"attack": "adaptive", "injected": 5, "strength": strength, **where}
+    row = {"attack": attack, "injected": n, "strength": strength, "pool": POOL, **where}
     both = [value(report, "stance_tilt", method=one, **row) for one in ("none", method)]
     return None if both[0] is None or both[1] is None else (both[0][0], both[1][0])
 

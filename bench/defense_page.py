@@ -67,9 +67,9 @@ class Quoted:
         found = [self.number(metric, family, encoder, method, attack, level) for level in which]
         return "/".join(short(one) for one in found if one is not None)
 
-    def few(self, method: str, family: str, encoder: str) -> str:
+    def few(self, method: str, family: str, encoder: str, attack: str = "ebi") -> str:
         """Give the A-Recall of an attacker who injects no more than pass for honest."""
-        found = [self.number("a_recall", family, encoder, method, "ebi", level) for level in FEW]
+        found = [self.number("a_recall", family, encoder, method, attack, level) for level in FEW]
         return "/".join(short(one) for one in found if one is not None)
 
     def encoders(self, family: str) -> list[str]:
