@@ -128,6 +128,23 @@ def test_copies_of_a_remembered_passage_are_newcomers():
     assert both.select(copied)[0].tolist() == [0, 1]
 
 
+def test_the_own_echo_limit_does_not_hang_on_who_else_is_asked():
+    x, y = [0.9, 0.8, 0.7, 0.6], [0.1, -0.1, 0.2, -0.2]
+    pool = make_pool([x, x], [y, y])
+    texts = ("Is it so? Yes.", "b", "c", "d")
+    pool = replace(pool, query_texts=("Is it so?", "Was it?"), passage_texts=texts * 2)
+    clean = replace(pool, passage_texts=("a", "b", "c", "d") * 2)
+    full = CleanMemory.of(clean, k=2)
+    first, second = full.records
+    blind = full.records[first]._replace(candidates=(), centre=0.05)  # moved: it is looked at
+    newcomer = full.records[second]._replace(candidates=full.records[second].candidates[1:])
+    memory = CleanMemory({first: blind, second: newcomer}, 2)
+    defense = TiltBound(2, echo=1.0, memory=memory, bound=10.0, newcomer_share=0.5)
+    alone = make_pool([x], [y])
+    alone = replace(alone, query_texts=("Is it so?",), passage_texts=texts)
+    assert defense.select(alone)[0].tolist() == defense.select(pool)[0].tolist() == [1, 2]
+
+
 def unremembered_of(defense, pool):
     return unremembered(pool, np.array([0]), [defense.memory.entry("Why?")[1]])
 

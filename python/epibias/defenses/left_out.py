@@ -80,7 +80,7 @@ def shares(pool: CandidatePool, queries: Int64Array) -> Float64Array:
 def echo_test(
     pool: CandidatePool,
     own: Float64Array,
-    lenient: bool,
+    lenient: BoolArray,
     tested: BoolArray | None,
     *,
     echo: float,
@@ -95,8 +95,8 @@ def echo_test(
     pool : CandidatePool
     own : float64 [n_queries]
         Limits that are remembered; NaN for nothing. They stand in place of the others.
-    lenient : bool
-        Or the larger of both counts.
+    lenient : bool [n_queries]
+        Where the larger of both counts.
     tested : bool [n_candidates], optional
         Who may be an echo; all if absent.
     echo : float
@@ -119,10 +119,10 @@ def echo_test(
     ...     passage_texts=[["A.", "c"], ["b"]])
     >>> own, none = np.array([0.3, np.nan]), np.zeros(2, bool)
     >>> limits = {"echo": 0.9, "echo_of_two": 0.5, "left_alone": none, "every_candidate": False}
-    >>> test = echo_test(pool, own, False, None, **limits)
+    >>> test = echo_test(pool, own, none, None, **limits)
     >>> test.limits, test.limits_of_two
     (array([0.3, 0.9]), array([nan, 0.5]))
-    >>> echo_test(pool, own, True, None, **limits).limits
+    >>> echo_test(pool, own, ~none, None, **limits).limits
     array([0.9, 0.9])
     """
     asked, texts = pool.query_texts, pool.passage_texts

@@ -295,7 +295,7 @@ class TiltBound:
                 echoes = echo_test(
                     pool,
                     records[:, 3],
-                    bool(told.any()) and self.newcomer_share / (self.k + 1) > OWN_LIMIT_COSTS,
+                    told & (self.newcomer_share / (self.k + 1) > OWN_LIMIT_COSTS),
                     tested,
                     echo=self.echo,
                     echo_of_two=self.echo_of_two,
