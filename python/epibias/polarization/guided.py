@@ -22,7 +22,7 @@ from epibias.polarization.fit import prepared_rows
 
 WEIGHT = 0.5  # of each axis in the prior mean, in stances a unit of score
 TRUST = 2.0  # how much further than elsewhere the weights may move along an axis
-_SAME = 1e-9  # a direction shorter than this is rounding
+SAME = 1e-9  # a direction, or a difference, shorter than this is rounding
 
 
 def guided_axis(
@@ -85,23 +85,27 @@ def guided_axis(
     signs = stances_of(anchors, labels, least=2)
     trust = _validate.number("trust", trust, low=0)
     penalty = _validate.number("penalty", penalty, above=0, high=MAX_PENALTY)
-    parts = [direction_of(axis, anchors.shape[1], place) for place, axis in enumerate(others)]
-    if not parts:
-        raise InputError("others", "at least one axis", "none")
-    known = np.stack(parts)
-    mean = shares_of([WEIGHT] * len(parts) if weights is None else weights, len(parts)) @ known
+    known, mean = prior_of(others, anchors.shape[1], weights)
     rows = prepared_rows(anchors[None], normalize=True)[0]
     stances = signs / np.abs(signs).max()
 
     def direction(keep: Int64Array) -> Float64Array:
         centred, targets = rows[keep] - rows[keep].mean(axis=0), stances[keep]
-        total = drawn(centred, targets - targets.mean(), known, mean, trust, penalty)
-        length = float(np.sqrt(total @ total))
-        if not length > _SAME:
-            raise InputError("anchors", "a direction of stance", "none beyond rounding")
-        return total / length
+        return drawn(centred, targets - targets.mean(), known, mean, trust, penalty)
 
     return with_evidence(direction, rows, signs, "guided")
+
+
+def prior_of(
+    others: Sequence[PolarizationAxis], dim: int, weights: Sequence[float] | None
+) -> tuple[Float64Array, Float64Array]:
+    """Directions of the other axes [n_axes, dim], and the mean of the prior, their weighted sum."""
+    parts = [direction_of(axis, dim, place) for place, axis in enumerate(others)]
+    if not parts:
+        raise InputError("others", "at least one axis", "none")
+    known = np.stack(parts)
+    given = [WEIGHT] * len(parts) if weights is None else weights
+    return known, shares_of(given, len(parts)) @ known
 
 
 def drawn(
@@ -112,12 +116,12 @@ def drawn(
     trust: float,
     penalty: float,
 ) -> Float64Array:
-    """Weights w [dim] of the regression in the notes above, of rows and stances less their means.
+    """Direction of w [dim] in the notes above, unit length, of rows and stances less their means.
 
     Raises
     ------
     InputError
-        A penalty that is nothing beside rows and trust.
+        A penalty that is nothing beside rows and trust, no direction.
     """
     along = centred @ known.T  # [n_anchors, n_axes]
     gram = centred @ centred.T + trust * along @ along.T
@@ -128,4 +132,7 @@ def drawn(
         expected = "one that is not lost in the rounding of anchors and trust"
         raise InputError("penalty", expected, f"{penalty:g}") from None
     total: Float64Array = mean + dual @ centred + trust * (dual @ along) @ known
-    return total
+    length = float(np.sqrt(total @ total))
+    if not length > SAME:
+        raise InputError("anchors", "a direction of stance", "none beyond rounding")
+    return total / length

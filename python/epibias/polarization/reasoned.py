@@ -17,13 +17,12 @@ from epibias import _validate, kernels
 from epibias._validate import Float32Array, Float64Array, Int64Array
 from epibias.errors import InputError
 from epibias.polarization.axis import MAX_PENALTY, PolarizationAxis
-from epibias.polarization.combined import direction_of, shares_of, stances_of, with_evidence
+from epibias.polarization.combined import stances_of, with_evidence
 from epibias.polarization.fit import prepared_rows
-from epibias.polarization.guided import TRUST, WEIGHT, drawn
+from epibias.polarization.guided import SAME, TRUST, drawn, prior_of
 
 SHARE = 0.15  # of a reason's squared error, beside 1 of an anchor's
 PENALTY = 0.25
-_SAME = 1e-9  # a direction or difference shorter than this is rounding
 
 
 def reasoned_axis(
@@ -91,11 +90,7 @@ def reasoned_axis(
     share = _validate.number("share", share, low=0)
     trust = _validate.number("trust", trust, low=0)
     penalty = _validate.number("penalty", penalty, above=0, high=MAX_PENALTY)
-    parts = [direction_of(axis, anchors.shape[1], place) for place, axis in enumerate(others)]
-    if not parts:
-        raise InputError("others", "at least one axis", "none")
-    known = np.stack(parts)
-    mean = shares_of([WEIGHT] * len(parts) if weights is None else weights, len(parts)) @ known
+    known, mean = prior_of(others, anchors.shape[1], weights)
     against, in_favour = (
         _rows_of(name, some, anchors.shape[1])
         for name, some in (("opposing", opposing), ("supporting", supporting))
@@ -114,11 +109,7 @@ def reasoned_axis(
             differences.append(weight * (turned - turned.mean(axis=0)))
             targets.append(weight * (y - y.mean()))
         both, wanted = np.concatenate(differences), np.concatenate(targets)
-        total = drawn(both, wanted, known, mean, trust, penalty)
-        length = float(np.sqrt(total @ total))
-        if not length > _SAME:
-            raise InputError("anchors", "a direction of stance", "none beyond rounding")
-        return total / length
+        return drawn(both, wanted, known, mean, trust, penalty)
 
     return with_evidence(direction, rows, signs, "reasoned")
 
@@ -138,5 +129,5 @@ def _rows_of(name: str, reasons: Float32Array, dim: int) -> Float64Array:
 def _units(differences: Float64Array) -> Float64Array:
     """Scale rows to unit length; one of no length, where all anchors kept are equal, stays so."""
     lengths = np.sqrt(np.square(differences).sum(axis=1, keepdims=True))
-    units: Float64Array = differences / np.where(lengths > _SAME, lengths, np.inf)
+    units: Float64Array = differences / np.where(lengths > SAME, lengths, np.inf)
     return units
