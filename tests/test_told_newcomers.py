@@ -137,7 +137,8 @@ def test_the_own_echo_limit_does_not_hang_on_who_else_is_asked():
     full = CleanMemory.of(clean, k=2)
     first, second = full.records
     blind = full.records[first]._replace(candidates=(), centre=0.05)  # moved: it is looked at
-    newcomer = full.records[second]._replace(candidates=full.records[second].candidates[1:])
+    newcomer = full.records[second]
+    newcomer = newcomer._replace(candidates=newcomer.candidates[1:], centre=0.05)
     memory = CleanMemory({first: blind, second: newcomer}, 2)
     defense = TiltBound(2, echo=1.0, memory=memory, bound=10.0, newcomer_share=0.5)
     alone = make_pool([x], [y])
