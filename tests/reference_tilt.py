@@ -56,6 +56,33 @@ def echo_share(question, passage, triples=letter_triples):
     return best
 
 
+def unremembered(x, y, pairs):
+    """Which of one query's candidates were not among the remembered pairs, each met but once."""
+    left, marks = pairs.tolist(), []
+    for similarity, score in zip(x.astype(float), y.astype(float), strict=True):
+        met = [one for one in left if max(abs(similarity - one[0]), abs(score - one[1])) <= 1e-6]
+        if met:
+            left.remove(met[0])  # a copy needs another
+        marks.append(not met and similarity > pairs[:, 0].min() + 1e-6)
+    return marks
+
+
+def refused(new, most_in_pool, most_in_selection, sources, most_of_source):
+    """Which of one query's newcomers may not be selected."""
+    if sum(new) > most_in_pool:
+        return list(new)
+    marks, passed, taken = [], 0, {}
+    for place, is_new in enumerate(new):
+        passes = is_new
+        if is_new and sources is not None:
+            taken[sources[place]] = taken.get(sources[place], 0) + 1
+            passes = taken[sources[place]] <= most_of_source
+        passes = passes and passed < most_in_selection
+        passed += passes
+        marks.append(is_new and not passes)
+    return marks
+
+
 def bounded_selection(x, y, centre, width, allowed, k):
     """Positions selected from one query's candidates, and the drift before and after."""
     chosen = [i for i in range(len(x)) if allowed[i]][:k]

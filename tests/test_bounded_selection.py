@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 import reference_tilt
 from epibias import _core
 from epibias.errors import InputError
-from epibias.kernels_tilt import bounded_selection, leading_means
+from epibias.kernels_tilt import bounded_selection
 
 WIDTHS = [0, 0.01, 0.05, np.inf]
 GRID = 16  # scores in sixteenths: sums are exact, so equal prices are equal bits
@@ -246,21 +244,3 @@ def test_shapes_that_are_refused(change, message):
         change = {**change, "offsets": np.array([0, 3])}
     with pytest.raises(InputError, match=message):
         run(**{**arguments, **change})
-
-
-def test_leading_means():
-    rng = np.random.default_rng(2)
-    sizes = [0, 1, 4, 30, 300]
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    values = rng.normal(size=offsets[-1]).astype(np.float32)
-    for k in (1, 4, 9, 200, 1000):
-        expected = [
-            np.mean(values[first:last][:k].astype(float)) if last > first else np.nan
-            for first, last in pairwise(offsets)
-        ]
-        # Sums of k numbers of about 1, in another order.
-        np.testing.assert_allclose(leading_means(values, offsets, k), expected, rtol=0, atol=1e-13)
-    with pytest.raises(InputError, match="k: expected an integer of at least 1"):
-        leading_means(values, offsets, 0)
-    with pytest.raises(InputError, match="values: expected dtype float32"):
-        leading_means(values.astype(float), offsets, 2)

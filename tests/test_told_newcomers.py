@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+import reference_tilt
 from epibias.defenses import TiltBound
 from epibias.defenses.clean_memory import CleanMemory
 from epibias.defenses.left_out import refused
 from epibias.defenses.newcomers import honest_drift, most_honest, newcomers
-from epibias.defenses.told_newcomers import unremembered
 from epibias.errors import InputError
+from epibias.kernels_remembered import mark_unchanged, mark_unremembered, refuse_newcomers
 from epibias.pool import CandidatePool
 from pools import make_pool, quietly_fitted, texts_pool, without_candidates
 
@@ -31,7 +33,9 @@ def test_more_newcomers_than_chance_explains_are_refused():
     )
 
     def out(share, k=5, per_source=None):
-        return refused(pool, new, k=k, share=share, per_source=per_source).tolist()
+        marks, count = refused(pool, new, k=k, share=share, per_source=per_source)
+        assert count.tolist() == [marks.sum()]
+        return marks.tolist()
 
     assert out(1.0) == [False] * 5
     assert most_honest(5, 0.35) == 4
@@ -147,12 +151,12 @@ def test_the_own_echo_limit_does_not_hang_on_who_else_is_asked():
 
 
 def unremembered_of(defense, pool):
-    return unremembered(pool, np.array([0]), [defense.memory.entry("Why?")[1]])
+    known = [(0, defense.memory.entry("Why?")[1])]
+    return mark_unremembered(pool.similarities, pool.scores, pool.offsets, known)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 20.0]))
-def test_unremembered_marks_what_a_loop_marks(seed, largest):
+def remembered_case(seed, largest):
+    """A pool with copies, and what is remembered of some of its queries."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 9, rng.integers(1, 5))
     x = [
@@ -160,25 +164,113 @@ def test_unremembered_marks_what_a_loop_marks(seed, largest):
         for size in sizes
     ]
     y = [rng.choice(np.arange(4), size) / 8 for size in sizes]
-    pool = make_pool(x, y)
     queries = np.flatnonzero(rng.random(len(sizes)) < 0.7)
     if not len(queries):
         queries = np.array([0])
     known = []
-    for query in queries:
+    for query in queries.tolist():
         pairs = np.stack([x[query], y[query]], 1).astype(np.float32).astype(float)
         kept = pairs[rng.random(len(pairs)) < 0.6]
-        known.append((kept if len(kept) else np.array([[0.5, 0.0]]))[::-1])
-    marks = unremembered(pool, queries, known)
+        known.append(
+            (query, np.ascontiguousarray((kept if len(kept) else np.array([[0.5, 0.0]]))[::-1]))
+        )
+    return make_pool(x, y), known
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 20.0]))
+def test_unremembered_marks_what_the_definition_marks(seed, largest):
+    pool, known = remembered_case(seed, largest)
+    marks = mark_unremembered(pool.similarities, pool.scores, pool.offsets, known)
     expected = np.zeros(len(marks), bool)
-    for query, pairs in zip(queries, known, strict=True):
-        left = pairs.tolist()
-        for place in range(*pool.offsets[query : query + 2]):
-            one = float(pool.similarities[place]), float(pool.scores[place])
-            met = [
-                pair for pair in left if max(abs(one[0] - pair[0]), abs(one[1] - pair[1])) <= 1e-6
-            ]
-            if met:
-                left.remove(met[0])  # a copy needs another
-            expected[place] = not met and one[0] > pairs[0, 0] + 1e-6
+    for query, pairs in known:
+        own = slice(*pool.offsets[query : query + 2])
+        expected[own] = reference_tilt.unremembered(pool.similarities[own], pool.scores[own], pairs)
     assert marks.tolist() == expected.tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_refused_are_those_of_the_definition(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(0, 12, rng.integers(1, 5))
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    new = rng.random(offsets[-1]) < rng.choice([0.1, 0.5, 1.0])
+    most_in_pool = rng.integers(0, 12, len(sizes))
+    most, of_source = int(rng.integers(0, 5)), int(rng.integers(0, 3))
+    sources = rng.integers(0, 3, len(new))
+    for known in (None, sources):
+        marks, counts = refuse_newcomers(
+            new, offsets, most_in_pool, most, sources=known, most_of_source=of_source
+        )
+        expected = []
+        for first, last, allowed in zip(offsets, offsets[1:], most_in_pool, strict=False):
+            own = None if known is None else known[first:last].tolist()
+            expected += reference_tilt.refused(
+                new[first:last].tolist(), allowed, most, own, of_source
+            )
+        assert marks.tolist() == expected
+        sums = np.add.reduceat(np.append(marks, False).astype(int), offsets[:-1])
+        assert counts.tolist() == np.where(sizes > 0, sums, 0).tolist()
+
+
+def test_unchanged_selections_have_the_means_of_the_definition():
+    rng = np.random.default_rng(2)
+    sizes = [0, 1, 4, 30, 300]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    values = rng.normal(size=(2, offsets[-1])).astype(np.float32)
+    for k in (1, 4, 9, 200, 1000):
+        means = np.zeros((2, len(sizes)))
+        for query, (first, last) in enumerate(pairwise(offsets.tolist())):
+            if last > first:
+                means[:, query] = values[:, first:last][:, :k].astype(float).mean(axis=1)
+        for shift, same in ((0.0, True), (5e-7, True), (2e-6, False)):
+            for row in (0, 1):
+                moved = means.copy()
+                moved[row] += shift
+                found = mark_unchanged(*values, offsets, k, *moved)
+                assert found.tolist() == [False, *[same] * 4]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda x, o: mark_unchanged(x, x, o, 0, np.ones(1), np.ones(1)),
+            "k: expected an integer of at least 1, got 0",
+        ),
+        (
+            lambda x, o: mark_unchanged(x.astype(float), x, o, 1, np.ones(1), np.ones(1)),
+            "similarities: expected dtype float32",
+        ),
+        (
+            lambda x, o: mark_unremembered(x, x, o, [(0, np.ones((2, 3)))]),
+            r"remembered: expected arrays of shape \(m, 2\), got \(2, 3\)",
+        ),
+        (
+            lambda x, o: mark_unremembered(x, x, o, [(0, np.ones((2, 2), np.float32))]),
+            "remembered: expected dtype float64",
+        ),
+        (
+            lambda x, o: mark_unremembered(x, x, o, [(1, np.ones((2, 2)))]),
+            "remembered: expected queries from 0 to 0, got 1",
+        ),
+        (
+            lambda x, o: refuse_newcomers(x > 0, o, np.ones(2, np.int64), 1),
+            "most_in_pool: expected 1 values, as many as queries, got 2",
+        ),
+        (
+            lambda x, o: refuse_newcomers(x, o, np.ones(1, np.int64), 1),
+            "is_new: expected dtype bool",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call(np.array([0.9, 0.8], np.float32), np.array([0, 2]))
+
+
+def test_a_source_that_nothing_can_be_equal_to_is_refused():
+    pool = texts_pool([0.9, 0.8], [0.0, 0.0], "ab", source=["a", ["b"]])
+    with pytest.raises(InputError, match=r"metadata\['source'\]: expected texts, numbers or None"):
+        refused(pool, np.array([True, True]), k=2, share=0.5, per_source=1)

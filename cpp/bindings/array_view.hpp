@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "epibias/matrix_view.hpp"
@@ -55,6 +56,12 @@ std::optional<ArrayView<Value>> optional_array(const std::string& argument, cons
                                                std::initializer_list<int> allowed_ndim) {
     if (value.is_none()) return std::nullopt;
     return ArrayView<Value>(argument, value, allowed_ndim);
+}
+
+// A mask that is a view of other numbers may hold what no bool does.
+[[nodiscard]] inline std::span<const std::uint8_t> bytes_of(const ArrayView<bool>& mask) {
+    return {reinterpret_cast<const std::uint8_t*>(mask.data()),
+            static_cast<std::size_t>(mask.size())};
 }
 
 }  // namespace epibias::bindings

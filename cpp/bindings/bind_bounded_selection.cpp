@@ -1,4 +1,4 @@
-// bounded_selection and leading_means in Python: check, hold, release the GIL, call.
+// bounded_selection in Python: check, hold, release the GIL, call.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -19,12 +19,6 @@ namespace {
 
 py::ssize_t n_queries_of(std::span<const std::int64_t> offsets) {
     return std::max<py::ssize_t>(std::ssize(offsets) - 1, 0);
-}
-
-// A mask that is a view of other numbers may hold what no bool does.
-std::span<const std::uint8_t> bytes_of(const ArrayView<bool>& mask) {
-    return {reinterpret_cast<const std::uint8_t*>(mask.data()),
-            static_cast<std::size_t>(mask.size())};
 }
 
 // Positions in each query of the marked candidates, flat, ascending, and where each query's start.
@@ -198,21 +192,6 @@ py::tuple bounded_selection(const py::object& similarities, const py::object& sc
                           diagnostics);
 }
 
-py::array_t<double> leading_means(const py::object& values, const py::object& offsets,
-                                  std::int64_t k) {
-    HeldSpan<float> value_span("values", values);
-    HeldSpan<std::int64_t> offset_span("offsets", offsets);
-    const auto value_view = value_span.values();
-    const auto offset_view = offset_span.values();
-    py::array_t<double> means(n_queries_of(offset_view));
-    const auto mean_view = filled_span(means);
-    {
-        const py::gil_scoped_release released;
-        epibias::leading_means(value_view, offset_view, k, mean_view);
-    }
-    return means;
-}
-
 }  // namespace
 
 void bind_bounded_selection(py::module_& module) {
@@ -220,8 +199,6 @@ void bind_bounded_selection(py::module_& module) {
                py::arg("offsets"), py::arg("indices"), py::arg("centres"), py::arg("widths"),
                py::arg("k"), py::arg("allowed") = py::none(), py::arg("echoes") = py::none(),
                "TiltBound's exchanges: the parts of a Selection.");
-    module.def("leading_means", &leading_means, py::arg("values"), py::arg("offsets"), py::arg("k"),
-               "Mean of each query's first k values, float64 [n_queries].");
 }
 
 }  // namespace epibias::bindings

@@ -45,4 +45,5 @@ PYBIND11_MODULE(_core, module) {
     epibias::bindings::bind_biasdef_select(module);
     epibias::bindings::bind_bounded_selection(module);
     epibias::bindings::bind_echo_shares(module);
+    epibias::bindings::bind_remembered(module);
 }

@@ -10,6 +10,7 @@
 
 #include "echo_judge.hpp"
 #include "epibias/parallel.hpp"
+#include "pairwise_sum.hpp"
 #include "ragged.hpp"
 #include "refuse.hpp"
 
@@ -29,12 +30,6 @@ constexpr double kSelectionsRead = 2;
 constexpr int kMostStruckOff = 8;
 
 // ---- checks --------------------------------------------------------------------------------
-
-void check_count(const char* argument, const char* other, std::size_t got, std::size_t expected) {
-    if (got == expected) return;
-    refuse(argument, std::to_string(expected) + " values, as many as " + other,
-           std::to_string(got));
-}
 
 std::string at_query(double value, std::size_t query) {
     return number_text(value) + " (query " + std::to_string(query) + ")";
@@ -69,33 +64,6 @@ void check(const BoundedSelectionInput& given, const BoundedSelectionResult& res
         const bool is_width = width >= 0;
         if (!is_width) refuse("widths", "numbers of at least 0", at_query(width, query));
     }
-}
-
-// ---- sums ----------------------------------------------------------------------------------
-
-// Sum of value(0) to value(n - 1) in numpy's order.
-template <typename Value>
-double pairwise_sum(const Value& value, std::size_t first, std::size_t n) {
-    constexpr std::size_t kLanes = 8;
-    constexpr std::size_t kBlock = 128;
-    double sum = 0;
-    std::size_t i = 0;
-    if (n > kBlock) {
-        const std::size_t half = n / 2 - (n / 2) % kLanes;
-        return pairwise_sum(value, first, half) + pairwise_sum(value, first + half, n - half);
-    }
-    if (n >= kLanes) {
-        double lanes[kLanes];
-        for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = value(first + lane);
-        for (i = kLanes; i + kLanes <= n; i += kLanes) {
-            for (std::size_t lane = 0; lane < kLanes; ++lane)
-                lanes[lane] += value(first + i + lane);
-        }
-        sum = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
-              ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
-    }
-    for (; i < n; ++i) sum += value(first + i);
-    return sum;
 }
 
 // ---- one query -----------------------------------------------------------------------------
@@ -288,20 +256,6 @@ void bounded_selection(const BoundedSelectionInput& given, const BoundedSelectio
         }
     };
     parallel_for((n_queries + per_task - 1) / per_task, run, threads);
-}
-
-void leading_means(std::span<const float> values, std::span<const std::int64_t> offsets,
-                   std::int64_t k, std::span<double> means) {
-    check_at_least("k", k, 1);
-    check_offsets(offsets, std::ssize(means), std::ssize(values));
-    const auto value = [&](std::size_t i) { return static_cast<double>(values[i]); };
-    for (std::size_t query = 0; query < means.size(); ++query) {
-        const std::int64_t n = std::min(k, offsets[query + 1] - offsets[query]);
-        const auto first = static_cast<std::size_t>(offsets[query]);
-        means[query] =
-            n > 0 ? pairwise_sum(value, first, static_cast<std::size_t>(n)) / static_cast<double>(n)
-                  : std::numeric_limits<double>::quiet_NaN();
-    }
 }
 
 }  // namespace epibias

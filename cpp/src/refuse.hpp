@@ -1,6 +1,7 @@
 // What: the one form of a user's error: `argument: expected …, got …`.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <stdexcept>
@@ -16,6 +17,13 @@ namespace epibias {
 inline void check_at_least(const std::string& argument, std::int64_t value, std::int64_t low) {
     if (value >= low) return;
     refuse(argument, "an integer of at least " + std::to_string(low), std::to_string(value));
+}
+
+inline void check_count(const std::string& argument, const std::string& other, std::size_t got,
+                        std::size_t expected) {
+    if (got == expected) return;
+    refuse(argument, std::to_string(expected) + " values, as many as " + other,
+           std::to_string(got));
 }
 
 // As Python prints it, to nine digits: 0.025, 1e-12, nan, inf.

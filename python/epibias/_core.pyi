@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 Float32Array = NDArray[np.float32]
 Float64Array = NDArray[np.float64]
 Int64Array = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 # indices, offsets, positions, dropped, dropped_offsets, kept, kept_offsets, diagnostics
 SelectionParts = tuple[
     Int64Array,
@@ -159,13 +160,10 @@ def bounded_selection(
     centres: Float64Array,
     widths: Float64Array,
     k: int,
-    allowed: NDArray[np.bool_] | None = None,
-    echoes: tuple[
-        Sequence[str], Sequence[str], Float64Array, Float64Array, bool, NDArray[np.bool_] | None
-    ]
+    allowed: BoolArray | None = None,
+    echoes: tuple[Sequence[str], Sequence[str], Float64Array, Float64Array, bool, BoolArray | None]
     | None = None,
 ) -> SelectionParts: ...
-def leading_means(values: Float32Array, offsets: Int64Array, k: int) -> Float64Array: ...
 def echo_shares(
     questions: Sequence[str],
     passages: Sequence[str],
@@ -173,3 +171,25 @@ def echo_shares(
     queries: Int64Array,
     limits: Float64Array | None = None,
 ) -> Float64Array: ...
+def mark_unchanged(
+    similarities: Float32Array,
+    scores: Float32Array,
+    offsets: Int64Array,
+    k: int,
+    mean_similarities: Float64Array,
+    mean_scores: Float64Array,
+) -> BoolArray: ...
+def mark_unremembered(
+    similarities: Float32Array,
+    scores: Float32Array,
+    offsets: Int64Array,
+    remembered: Sequence[tuple[int, Float64Array]],
+) -> BoolArray: ...
+def refuse_newcomers(
+    is_new: BoolArray,
+    offsets: Int64Array,
+    most_in_pool: Int64Array,
+    most_in_selection: int,
+    sources: Int64Array | None,
+    most_of_source: int,
+) -> tuple[BoolArray, Int64Array]: ...

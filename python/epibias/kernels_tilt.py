@@ -133,42 +133,6 @@ def bounded_selection(
         return _core.bounded_selection(*given)
 
 
-def leading_means(values: Float32Array, offsets: Int64Array, k: int) -> Float64Array:
-    """Mean of each query's first `k` values, in float64.
-
-    Parameters
-    ----------
-    values : float32 [n_candidates]
-    offsets : int64 [n_queries + 1]
-        Where each query's candidates start.
-    k : int
-
-    Returns
-    -------
-    float64 [n_queries]
-        Of all where there are fewer; NaN where there is none.
-
-    Raises
-    ------
-    InputError
-        Arrays that do not fit.
-
-    Examples
-    --------
-    >>> leading_means(np.array([1, 3, 8], np.float32), np.array([0, 3, 3]), 2)
-    array([ 2., nan])
-    """
-    try:
-        return _core.leading_means(values, offsets, k)
-    except (TypeError, ValueError):
-        pass
-    on_cpu("values", values, np.float32, 1)
-    on_cpu("offsets", offsets, np.int64, 1)
-    k = _validate.integer("k", k, low=1)
-    with core_errors():
-        return _core.leading_means(values, offsets, k)
-
-
 def echo_shares(
     questions: Sequence[str],
     passages: Sequence[str],

@@ -164,18 +164,6 @@ TEST_CASE("bounded_selection: threads and batches do not matter; no selection mo
     CHECK(n_moved > 100);
 }
 
-TEST_CASE("leading_means: of the first k, of fewer, of none; long sums in blocks") {
-    std::vector<float> values(1000, 0.5F);
-    values[0] = 1.5F;
-    const std::vector<std::int64_t> offsets = {0, 1000, 1000};
-    for (const std::int64_t k : {1, 2, 8, 500, 2000}) {
-        std::vector<double> means(2);
-        epibias::leading_means(values, offsets, k, means);
-        CHECK(means[0] == doctest::Approx(0.5 + 1.0 / static_cast<double>(std::min(k, 1000L))));
-        CHECK(std::isnan(means[1]));
-    }
-}
-
 TEST_CASE("bounded_selection: a text is read where a selection comes to it") {
     // From (1, 1) the third would reach 0, and so would the last: the third says the question.
     const Pools pools = one_query({0.9F, 0.8F, 0.7F, 0.6F, 0.5F}, {1, 1, -1, 5, -1}, 0.1);

@@ -79,9 +79,4 @@ struct BoundedSelectionOptions {
 void bounded_selection(const BoundedSelectionInput& given, const BoundedSelectionResult& result,
                        const BoundedSelectionOptions& options = {});
 
-// Mean of each query's first k values (of all where it has fewer, NaN where it has none), summed as
-// above. Throws std::invalid_argument for k below 1 and shapes that do not fit.
-void leading_means(std::span<const float> values, std::span<const std::int64_t> offsets,
-                   std::int64_t k, std::span<double> means);
-
 }  // namespace epibias

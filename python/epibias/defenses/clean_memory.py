@@ -22,8 +22,6 @@ from epibias.defenses.echo import echo_shares
 from epibias.errors import InputError
 from epibias.pool import CandidatePool
 
-SAME = 1e-6  # one similarity, or score, and another; or the means of two selections
-
 
 class CleanRecord(NamedTuple):
     """Of one question's clean pool.

@@ -6,46 +6,21 @@ queries at once. Owns no threshold: who asks has them.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
+from epibias._plain import described
 from epibias._validate import Float64Array, Int64Array
-from epibias.defenses.newcomers import BoolArray, beyond_source, most_honest
-from epibias.defenses.selecting import query_slices
+from epibias.defenses.newcomers import BoolArray, most_honest
+from epibias.errors import InputError
 from epibias.kernels import inverse_norms
+from epibias.kernels_remembered import refuse_newcomers
 from epibias.kernels_tilt import EchoTest, echo_shares
 from epibias.pool import CandidatePool
 
 LOOKED_AT = 3  # times k: how far down repeats are looked for
-
-
-def marked(pool: CandidatePool, marks: BoolArray) -> Int64Array:
-    """Count the marked candidates of each query.
-
-    Parameters
-    ----------
-    pool : CandidatePool
-    marks : bool [n_candidates]
-
-    Returns
-    -------
-    int64 [n_queries]
-
-    Examples
-    --------
-    >>> from epibias.polarization import PolarizationAxis
-    >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
-    >>> rows = np.eye(2, dtype=np.float32)
-    >>> pool = CandidatePool.from_vectors(rows, [rows, rows[:1]], axis)
-    >>> marked(pool, np.array([True, True, False]))
-    array([2, 0])
-    """
-    if pool.n_queries == 1:
-        return np.array([np.count_nonzero(marks)], np.int64)
-    before = np.zeros(len(marks) + 1, np.int64)
-    np.cumsum(marks, out=before[1:])
-    return np.diff(before[pool.offsets])
 
 
 def shares(pool: CandidatePool, queries: Int64Array) -> Float64Array:
@@ -80,7 +55,7 @@ def shares(pool: CandidatePool, queries: Int64Array) -> Float64Array:
 def echo_test(
     pool: CandidatePool,
     own: Float64Array,
-    lenient: BoolArray,
+    lenient: BoolArray | None,
     tested: BoolArray | None,
     *,
     echo: float,
@@ -95,8 +70,8 @@ def echo_test(
     pool : CandidatePool
     own : float64 [n_queries]
         Limits that are remembered; NaN for nothing. They stand in place of the others.
-    lenient : bool [n_queries]
-        Where the larger of both counts.
+    lenient : bool [n_queries], optional
+        Where the larger of both counts; nowhere if absent.
     tested : bool [n_candidates], optional
         Who may be an echo; all if absent.
     echo : float
@@ -119,7 +94,7 @@ def echo_test(
     ...     passage_texts=[["A.", "c"], ["b"]])
     >>> own, none = np.array([0.3, np.nan]), np.zeros(2, bool)
     >>> limits = {"echo": 0.9, "echo_of_two": 0.5, "left_alone": none, "every_candidate": False}
-    >>> test = echo_test(pool, own, none, None, **limits)
+    >>> test = echo_test(pool, own, None, None, **limits)
     >>> test.limits, test.limits_of_two
     (array([0.3, 0.9]), array([nan, 0.5]))
     >>> echo_test(pool, own, ~none, None, **limits).limits
@@ -128,12 +103,14 @@ def echo_test(
     asked, texts = pool.query_texts, pool.passage_texts
     if asked is None or texts is None:
         return None
-    general = np.isnan(own) | lenient
+    general = np.isnan(own)
+    if lenient is not None:
+        general |= lenient
     limits = np.where(general, np.fmax(own, echo), own)
     limits[left_alone] = np.nan
     of_two = np.full(len(own), np.nan)
     if echo_of_two is not None:
-        of_two[general] = np.fmax(own, echo_of_two)[general]
+        np.fmax(own, echo_of_two, out=of_two, where=general)
     return EchoTest(asked, texts, limits, of_two, every_candidate, tested)
 
 
@@ -176,8 +153,8 @@ def refused(
     k: int,
     share: float,
     per_source: int | None,
-) -> BoolArray:
-    """Mark the newcomers that may not be selected.
+) -> tuple[BoolArray, Int64Array]:
+    """Mark the newcomers that may not be selected, and count them.
 
     None may where there are more in the pool than chance explains (`most_honest`): a wave. Else as
     many as chance explains in a selection of `k`, the most similar first, and of one source no
@@ -194,9 +171,15 @@ def refused(
         Of honest newcomers among candidates.
     per_source : int, optional
 
+    Raises
+    ------
+    InputError
+        A source that is neither text nor number.
+
     Returns
     -------
-    bool [n_candidates]
+    refused : bool [n_candidates]
+    n_refused : int64 [n_queries]
 
     Examples
     --------
@@ -206,34 +189,34 @@ def refused(
     >>> pool = CandidatePool.from_vectors(rows[:1], rows, axis)
     >>> new = np.array([True, False, True, False])
     >>> refused(pool, new, k=2, share=0.2, per_source=1)
-    array([False, False,  True, False])
+    (array([False, False,  True, False]), array([1]))
     >>> refused(pool, new, k=2, share=0.01, per_source=1)
-    array([ True, False,  True, False])
+    (array([ True, False,  True, False]), array([2]))
     """
-    crowds = [
-        count > most_honest(size, share)
-        for size, count in zip(pool.sizes.tolist(), marked(pool, new).tolist(), strict=True)
-    ]
-    wave = np.repeat(np.array(crowds), pool.sizes)
-    out: BoolArray = new & wave
-    may = new & ~wave
+    most_in_pool = np.array([most_honest(size, share) for size in pool.sizes.tolist()], np.int64)
     sources: Any = (pool.metadata or {}).get("source")
+    numbers = None
     if per_source is not None and sources is not None:
-        parts = query_slices(pool)
-        for query in np.flatnonzero(marked(pool, may)).tolist():
-            beyond = beyond_source(may[parts[query]], sources[parts[query]], per_source)
-            out[parts[query]] |= beyond
-            may[parts[query]] &= ~beyond
-    before = np.zeros(len(may) + 1, np.int64)
-    np.cumsum(may, out=before[1:])
-    rank = before[1:] - np.repeat(before[pool.offsets[:-1]], pool.sizes)  # 1 for the first
-    out |= may & (rank > most_honest(k, share))
-    return out
+        number_of: dict[Any, int] = {}
+        try:
+            numbered = [number_of.setdefault(one, len(number_of)) for one in sources]
+        except TypeError:
+            got = next(described(one) for one in sources if not isinstance(one, Hashable))
+            raise InputError("metadata['source']", "texts, numbers or None", got) from None
+        numbers = np.array(numbered, np.int64)
+    return refuse_newcomers(
+        new,
+        pool.offsets,
+        most_in_pool,
+        most_honest(k, share),
+        sources=numbers,
+        most_of_source=per_source,
+    )
 
 
 def leave_out_repeats(
     pool: CandidatePool, queries: Int64Array, allowed: BoolArray, *, k: int, least: float
-) -> None:
+) -> Int64Array:
     """Strike from `allowed` what repeats the question or a candidate above it, in place.
 
     Parameters
@@ -246,6 +229,11 @@ def leave_out_repeats(
     least : float
         Cosine from which on one repeats another.
 
+    Returns
+    -------
+    int64 [n_queries]
+        How many were struck.
+
     Examples
     --------
     >>> from epibias.polarization import PolarizationAxis
@@ -254,18 +242,24 @@ def leave_out_repeats(
     >>> pool = CandidatePool.from_vectors(np.array([[1, 0]], np.float32), rows, axis)
     >>> allowed = np.ones(3, bool)
     >>> leave_out_repeats(pool, np.array([0]), allowed, k=2, least=0.9)
+    array([1])
     >>> allowed
     array([ True, False,  True])
     """
+    n_struck = np.zeros(pool.n_queries, np.int64)
     depths = np.minimum(pool.sizes[queries], LOOKED_AT * k)
     for depth in np.unique(depths).tolist():
-        firsts = pool.offsets[queries[depths == depth]]
+        some = queries[depths == depth]
+        firsts = pool.offsets[some]
         rows = firsts[:, None] + np.arange(depth)
         vectors = pool.embeddings[rows.ravel()]
         vectors = vectors * inverse_norms(vectors, "embeddings").astype(np.float32)[:, None]
         vectors = vectors.reshape(len(firsts), depth, -1)
         near = np.tril(vectors @ vectors.transpose(0, 2, 1) >= least, -1)
-        part = allowed[rows] & (pool.similarities[rows].astype(np.float64) < least)
+        before = allowed[rows]
+        part = before & (pool.similarities[rows].astype(np.float64) < least)
         for place in range(1, depth):
             part[:, place] &= ~(near[:, place, :place] & part[:, :place]).any(axis=1)
         allowed[rows] = part
+        n_struck[some] = (before & ~part).sum(axis=1)
+    return n_struck

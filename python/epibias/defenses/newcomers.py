@@ -8,7 +8,6 @@ in a selection, and how far they move a mean score. Who is new is told by times 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -126,30 +125,3 @@ def honest_drift(k: int, share: float) -> float:
     0.4
     """
     return 2.0 * math.sqrt(2.0 * share / k)
-
-
-def beyond_source(new: BoolArray, sources: Sequence[Any], per_source: int) -> BoolArray:
-    """Mark the newcomers that come after `per_source` others of their source.
-
-    Parameters
-    ----------
-    new : bool [n]
-        In the pool's order.
-    sources : sequence [n]
-    per_source : int
-
-    Returns
-    -------
-    bool [n]
-
-    Examples
-    --------
-    >>> beyond_source(np.array([True, True, False, True]), ["a", "b", "b", "b"], 1)
-    array([False, False, False,  True])
-    """
-    beyond = np.zeros(len(new), np.bool_)
-    taken: Counter[Any] = Counter()
-    for place in np.flatnonzero(new).tolist():
-        beyond[place] = taken[sources[place]] >= per_source
-        taken[sources[place]] += 1
-    return beyond

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 
 from epibias import _validate
-from epibias._validate import Float64Array, Int64Array
+from epibias._validate import Float64Array
 from epibias.defenses.calibration import limit_of_questions, why_no_limit
-from epibias.defenses.clean_memory import SAME, CleanMemory
+from epibias.defenses.clean_memory import CleanMemory
 from epibias.defenses.left_out import (
     echo_test,
     leave_out_repeats,
-    marked,
     refused,
     shares,
     two_largest,
@@ -29,7 +28,8 @@ from epibias.defenses.left_out import (
 from epibias.defenses.newcomers import BoolArray, honest_drift, newcomers
 from epibias.defenses.told_newcomers import told_newcomers
 from epibias.errors import CalibrationWarning, InputError
-from epibias.kernels_tilt import EchoTest, bounded_selection, leading_means
+from epibias.kernels_remembered import mark_unchanged
+from epibias.kernels_tilt import EchoTest, bounded_selection
 from epibias.pool import CandidatePool
 from epibias.selection import Selection
 
@@ -272,44 +272,53 @@ class TiltBound:
         offsets = pool.offsets
         filled = offsets[1:] > offsets[:-1]
         records, candidates = self._remembered(pool)
-        unchanged = self._unchanged(pool, records)
-        counts = np.zeros((2, len(unchanged)), np.int64)  # repeats, refused
-        allowed: BoolArray | None = None
+        centres, spreads, similarities, own_echoes = records
+        unchanged = mark_unchanged(
+            pool.similarities, pool.scores, offsets, self.k, similarities, centres
+        )
+        looked_at = filled > unchanged
         told = from_version = np.zeros(len(unchanged), np.bool_)
+        n_repeat = n_refused = np.zeros(len(unchanged), np.int64)
+        allowed: BoolArray | None = None
         echoes: EchoTest | None = None
-        queries = np.flatnonzero(filled > unchanged)
-        if len(queries):
+        if looked_at.any():
             told, new, from_version = told_newcomers(
-                pool, queries, records, candidates, k=self.k, trusted_until=self.trusted_until
+                pool, looked_at, records, candidates, k=self.k, trusted_until=self.trusted_until
             )
+            if new is not None and new.any():
+                out, n_refused = refused(
+                    pool, new, k=self.k, share=self.newcomer_share, per_source=self.per_source
+                )
+                allowed = ~out
+            if self.repeat is not None:
+                if allowed is None:
+                    allowed = np.ones(len(pool.indices), np.bool_)
+                queries = np.flatnonzero(looked_at)
+                n_repeat = leave_out_repeats(pool, queries, allowed, k=self.k, least=self.repeat)
             tested = None
-            if told.any():
-                tested = ~np.repeat(told, pool.sizes)
-            if new is None or not new.any():
-                new = None
-            if new is not None or self.repeat is not None:
-                allowed = self._leave_out(pool, queries, new, counts)
-            if tested is not None and new is not None and allowed is not None:
-                tested |= new & allowed
+            if new is not None:
+                tested = new if allowed is None else new & allowed
+                if not told.all():
+                    tested = tested | ~np.repeat(told, pool.sizes)
             if self.echo is not None and (tested is None or tested.any()):
+                few = self.newcomer_share / (self.k + 1) <= OWN_LIMIT_COSTS
                 echoes = echo_test(
                     pool,
-                    records[:, 3],
-                    told & (self.newcomer_share / (self.k + 1) > OWN_LIMIT_COSTS),
+                    own_echoes,
+                    None if few else told,
                     tested,
                     echo=self.echo,
                     echo_of_two=self.echo_of_two,
                     left_alone=unchanged,
                     every_candidate=judge_all,
                 )
-        centres, spreads = records[:, 0], records[:, 1]
         has_centre = np.isfinite(centres) & filled
         known = has_centre.astype(np.int64)
         known[from_version] = 2
-        bound = np.where(
-            told, max(self.bound, honest_drift(self.k, self.newcomer_share)), self.bound
-        )
-        widths = np.where((has_centre > unchanged) & (spreads >= 0), bound * spreads, np.inf)
+        drift = max(self.bound, honest_drift(self.k, self.newcomer_share))
+        widths = np.full(len(unchanged), np.inf)
+        bounded = (has_centre > unchanged) & (spreads >= 0)
+        np.multiply(np.where(told, drift, self.bound), spreads, out=widths, where=bounded)
         parts = bounded_selection(
             pool.similarities,
             pool.scores,
@@ -330,8 +339,8 @@ class TiltBound:
             "tilt_before": found["before"] / scale,
             "tilt_after": found["after"] / scale,
             "n_echo": found["n_echo"],
-            "n_repeat": counts[0],
-            "n_refused": counts[1],
+            "n_repeat": n_repeat,
+            "n_refused": n_refused,
             "unchanged": unchanged,
         }
         return Selection.of_arrays(*parts[:7], diagnostics)
@@ -339,47 +348,18 @@ class TiltBound:
     def _remembered(
         self, pool: CandidatePool
     ) -> tuple[Float64Array, list[tuple[int, Float64Array]]]:
-        """One record a query, float64 [n_queries, 4], NaN for what is not known; and candidates.
+        """One record a query, float64 [4, n_queries], NaN for what is not known; and candidates.
 
         Of the second one for each query of which candidates are remembered.
         """
-        records = np.full((pool.n_queries, 4), np.nan)
+        records = np.full((4, pool.n_queries), np.nan)
         candidates = []
         if self.memory is not None and pool.query_texts is not None:
             topics = pool.topics or (None,) * pool.n_queries
             for query, asked in enumerate(zip(pool.query_texts, topics, strict=True)):
                 entry = self.memory.entry(*asked)
                 if entry is not None:
-                    records[query] = entry[0][:4]
+                    records[:, query] = entry[0][:4]
                     if len(entry[1]):
                         candidates.append((query, entry[1]))
         return records, candidates
-
-    def _unchanged(self, pool: CandidatePool, records: Float64Array) -> BoolArray:
-        """Tell the selections that are what is remembered of them; a NaN never is."""
-        if self.memory is None:
-            return np.zeros(len(records), np.bool_)
-        far = np.empty((2, len(records)))
-        far[0] = leading_means(pool.similarities, pool.offsets, self.k)
-        far[1] = leading_means(pool.scores, pool.offsets, self.k)
-        far -= records[:, 2::-2].T
-        same: BoolArray = np.abs(far, out=far).max(axis=0) <= SAME
-        return same
-
-    def _leave_out(
-        self, pool: CandidatePool, queries: Int64Array, new: BoolArray | None, counts: Int64Array
-    ) -> BoolArray | None:
-        """Tell who of `queries` may be selected, no newcomer too many or repeat; count the rest."""
-        allowed = None
-        if new is not None:
-            out = refused(
-                pool, new, k=self.k, share=self.newcomer_share, per_source=self.per_source
-            )
-            counts[1] = marked(pool, out)
-            allowed = ~out
-        if self.repeat is not None:
-            allowed = np.ones(len(pool.indices), np.bool_) if allowed is None else allowed
-            before = marked(pool, allowed)
-            leave_out_repeats(pool, queries, allowed, k=self.k, least=self.repeat)
-            counts[0] = before - marked(pool, allowed)
-        return allowed
