@@ -30,6 +30,7 @@ from epibias.defenses import (
     TrustRAGClusters,
 )
 from epibias.defenses.clean_memory import CleanMemory
+from epibias.defenses.trusted_index import TrustedIndex
 from epibias.errors import ValidityWarning
 from epibias.polarization import PolarizationAxis
 from epibias.polarization.combined import combined_axis
@@ -200,7 +201,14 @@ def _without_late(trial: Trial) -> Trial:
 NO_BOUND = 1e9
 
 
-def tilt_methods(base: Of, memory: Mapping[str, CleanMemory]) -> dict[str, tuple[Of, bool]]:
+def trusted_index(cases: Sequence[Case], rows: Rows) -> TrustedIndex:
+    """All benign passages, as the index had them before the attack; no question."""
+    return TrustedIndex.of(np.stack([rows[text] for case in cases for text in case.passages]))
+
+
+def tilt_methods(
+    base: Of, memory: Mapping[str, CleanMemory], index: TrustedIndex
+) -> dict[str, tuple[Of, bool]]:
     """TiltBound in its settings, and each part left out; the flag says whether it sees origins."""
     known = remembering(base, memory["fresh"])
     stale = remembering(changed(base, newcomer_share=CHURN), memory["stale"])
@@ -211,6 +219,7 @@ def tilt_methods(base: Of, memory: Mapping[str, CleanMemory]) -> dict[str, tuple
     return {
         "tilt_bound": (base, False),
         "tilt_bound memory": (known, False),
+        "tilt_bound index": (changed(base, trusted_index=index), False),
         "tilt_bound stale memory": (stale, False),
         "tilt_bound version": (version, True),
         "tilt_bound version + memory": (both, True),

@@ -37,8 +37,8 @@ FRONTIER = (CLEAN, *(Condition("ebi", n) for n in GOAL_LEVELS))
 # Under every condition; baselines, variants and parts left out under those of the frontier.
 BASELINES = ("none", "biasdef", "mmr", "biasdef gate .1", "grada", "ragdefender", "trustrag",
              "brra")  # fmt: skip
-MAIN = ("none", "biasdef", "tilt_bound", "tilt_bound memory", "tilt_bound stale memory",
-        "tilt_bound version")  # fmt: skip
+MAIN = ("none", "biasdef", "tilt_bound", "tilt_bound memory", "tilt_bound index",
+        "tilt_bound stale memory", "tilt_bound version")  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,8 @@ def results(setting: Setting, tell: Callable[[str], None]) -> list[dict[str, Any
     base = methods.calibrations(clean, axes, setting.groups)
     memory = methods.memories(setting.cases, setting.rows, clean, axes)
     plain = {name: (of, False) for name, of in methods.plain_methods(setting.nli_cache).items()}
-    tilt = methods.tilt_methods(base, memory)
+    index = methods.trusted_index(setting.cases, setting.rows)
+    tilt = methods.tilt_methods(base, memory, index)
     sweeps = _sweeps(clean, axes, setting.groups, memory)
     known = {name: axis.axis.astype(np.float64) for name, axis in axes.items()}
     rows: list[dict[str, Any]] = []

@@ -67,6 +67,17 @@ def unremembered(x, y, pairs):
     return marks
 
 
+def untrusted(own, trusted, tolerance):
+    """Which of one query's candidates are not in an index, by their numbers; copies one for one."""
+    marks, taken = [], {}
+    for row in own.astype(float):
+        near = (np.abs(trusted.astype(float) - row) <= tolerance).all(axis=1)
+        first = int(near.argmax()) if near.any() else None
+        taken[first] = taken.get(first, 0) + 1
+        marks.append(first is None or taken[first] > int(near.sum()))
+    return marks
+
+
 def refused(new, most_in_pool, most_in_selection, sources, most_of_source):
     """Which of one query's newcomers may not be selected."""
     if sum(new) > most_in_pool:

@@ -58,7 +58,7 @@ struct Marked {
     std::vector<std::int64_t> rows;
 };
 
-// (questions, passages, limits, limits_of_two, every_candidate, tested), held.
+// (questions, passages, limits, limits_of_two, every_candidate, tested, by_others), held.
 struct HeldEchoes {
     HeldEchoes(const py::object& given, py::ssize_t n_queries, py::ssize_t n_candidates)
         : parts(given),
@@ -66,7 +66,8 @@ struct HeldEchoes {
           passages("passages", parts[1]),
           limits("limits", parts[2]),
           limits_of_two("limits_of_two", parts[3]),
-          tested(optional_array<bool>("tested", parts[5], {1})) {
+          tested(optional_array<bool>("tested", parts[5], {1})),
+          by_others(optional_array<bool>("by_others", parts[6], {1})) {
         check("questions", questions.size(), n_queries, "queries");
         check("passages", passages.size(), n_candidates, "similarities");
         test.question = [this](std::int64_t query) {
@@ -79,6 +80,7 @@ struct HeldEchoes {
         test.limits_of_two = limits_of_two.values();
         test.every_candidate = py::cast<bool>(parts[4]);
         if (tested) test.tested = bytes_of(*tested);
+        if (by_others) test.by_others = bytes_of(*by_others);
     }
 
     static void check(const char* argument, std::size_t got, py::ssize_t expected,
@@ -92,7 +94,7 @@ struct HeldEchoes {
     py::tuple parts;
     HeldTexts questions, passages;
     HeldSpan<double> limits, limits_of_two;
-    std::optional<ArrayView<bool>> tested;
+    std::optional<ArrayView<bool>> tested, by_others;
     EchoTest test;
 };
 

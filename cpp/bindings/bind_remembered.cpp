@@ -87,6 +87,54 @@ py::array_t<bool> mark_unremembered(const py::object& similarities, const py::ob
     return unremembered;
 }
 
+py::array_t<bool> mark_untrusted(const py::object& trusted, const py::object& starts,
+                                 const py::object& low, const py::object& step,
+                                 std::int64_t n_cells, double tolerance,
+                                 const py::object& fingerprints, const py::object& offsets) {
+    const ArrayView<float> trusted_view("trusted", trusted, {2});
+    const ArrayView<float> fingerprint_view("fingerprints", fingerprints, {2});
+    const ArrayView<std::int64_t> start_view("starts", starts, {1});
+    HeldSpan<double> low_span("low", low), step_span("step", step);
+    HeldSpan<std::int64_t> offset_span("offsets", offsets);
+    RowReader<float> trusted_rows(trusted_view.matrix()), own_rows(fingerprint_view.matrix());
+    RowReader<std::int64_t> start_row(start_view.matrix());
+    const MatrixView<const float> own{own_rows.rows(0, fingerprint_view.shape(0)),
+                                      fingerprint_view.shape(0), fingerprint_view.shape(1)};
+    const TrustedTable table{
+        {trusted_rows.rows(0, trusted_view.shape(0)), trusted_view.shape(0), trusted_view.shape(1)},
+        {start_row.row(0), static_cast<std::size_t>(start_view.size())},
+        low_span.values(),
+        step_span.values(),
+        n_cells,
+        tolerance};
+    const auto offset_values = offset_span.values();
+    py::array_t<bool> untrusted(fingerprint_view.shape(0));
+    const auto marks = marks_of(untrusted);
+    {
+        const py::gil_scoped_release released;
+        epibias::mark_untrusted(table, own, offset_values, marks);
+    }
+    return untrusted;
+}
+
+py::array_t<double> trusted_records(const py::object& similarities, const py::object& scores,
+                                    const py::object& offsets, const py::object& is_new,
+                                    std::int64_t k) {
+    HeldSpan<float> similarity_span("similarities", similarities);
+    HeldSpan<float> score_span("scores", scores);
+    HeldSpan<std::int64_t> offset_span("offsets", offsets);
+    const ArrayView<bool> new_view("is_new", is_new, {1});
+    const PoolToRecognize pool{similarity_span.values(), score_span.values(), offset_span.values()};
+    const std::int64_t n_queries = std::max<py::ssize_t>(std::ssize(pool.offsets) - 1, 0);
+    py::array_t<double> records({py::ssize_t{3}, static_cast<py::ssize_t>(n_queries)});
+    const MatrixView<double> filled{records.mutable_data(), 3, n_queries};
+    {
+        const py::gil_scoped_release released;
+        epibias::trusted_records(pool, bytes_of(new_view), k, filled);
+    }
+    return records;
+}
+
 py::tuple refuse_newcomers(const py::object& is_new, const py::object& offsets,
                            const py::object& most_in_pool, std::int64_t most_in_selection,
                            const py::object& sources, std::int64_t most_of_source) {
@@ -116,6 +164,13 @@ void bind_remembered(py::module_& module) {
     module.def("mark_unremembered", &mark_unremembered, py::arg("similarities"), py::arg("scores"),
                py::arg("offsets"), py::arg("remembered"),
                "Candidates that were not in the pool when it was remembered, bool.");
+    module.def("mark_untrusted", &mark_untrusted, py::arg("trusted"), py::arg("starts"),
+               py::arg("low"), py::arg("step"), py::arg("n_cells"), py::arg("tolerance"),
+               py::arg("fingerprints"), py::arg("offsets"),
+               "Candidates that were not in a trusted index, bool.");
+    module.def("trusted_records", &trusted_records, py::arg("similarities"), py::arg("scores"),
+               py::arg("offsets"), py::arg("is_new"), py::arg("k"),
+               "Centre, spread and similarity of what is not new, float64 [3, n_queries].");
     module.def("refuse_newcomers", &refuse_newcomers, py::arg("is_new"), py::arg("offsets"),
                py::arg("most_in_pool"), py::arg("most_in_selection"), py::arg("sources"),
                py::arg("most_of_source"),

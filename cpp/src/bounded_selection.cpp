@@ -54,6 +54,9 @@ void check(const BoundedSelectionInput& given, const BoundedSelectionResult& res
         if (!given.echo->tested.empty()) {
             check_count("tested", "similarities", given.echo->tested.size(), n_candidates);
         }
+        if (!given.echo->by_others.empty()) {
+            check_count("by_others", "queries", given.echo->by_others.size(), n_queries);
+        }
     }
     check_finite("similarities", given.offsets, given.similarities);
     check_finite("scores", given.offsets, given.scores);

@@ -4,13 +4,15 @@
 // Formula: a candidate is an echo whose share (epibias/echo_shares.hpp) is above the query's limit;
 // that is `limit_of_two` where two of the first k exceed it, else `limit`. For that the first k are
 // read, and of the others those that somebody asks about: once each, but for those that fell
-// between two limits.
+// between two limits. A limit by others is read from the first k that are allowed and not tested,
+// where there is anybody to be tested.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "echo_reader.hpp"
@@ -36,7 +38,13 @@ class EchoJudge {
         }
         reader_->ask(test_->question(static_cast<std::int64_t>(query_)));
         limit_ = test_->limits[query_];
-        const double of_two = test_->limits_of_two[query_];
+        double of_two = test_->limits_of_two[query_];
+        if (!test_->by_others.empty() && test_->by_others[query_] != 0) {
+            if (!anyone_to_judge(allowed)) return;
+            const double least = largest_of_others(k, allowed);
+            limit_ = std::max(limit_, least);
+            of_two = std::isnan(of_two) ? of_two : std::max(of_two, least);
+        }
         if (!std::isnan(of_two)) find_limit(of_two, k);
         if (!test_->every_candidate) return;
         for (std::size_t i = 0; i < judged_.size(); ++i) {
@@ -68,6 +76,26 @@ class EchoJudge {
     }
     [[nodiscard]] bool is_above(double limit) { return reader_->share(limit) > limit; }
     void mark(std::size_t i, bool is_echo) { judged_[i] = is_echo ? kEcho : kNoEcho; }
+
+    [[nodiscard]] bool anyone_to_judge(std::span<const std::uint8_t> allowed) const {
+        for (std::size_t i = 0; i < judged_.size(); ++i) {
+            if (is_tested(i) && (allowed.empty() || allowed[i] != 0)) return true;
+        }
+        return false;
+    }
+
+    // Reads the first k that are allowed and not tested.
+    [[nodiscard]] double largest_of_others(std::int64_t k, std::span<const std::uint8_t> allowed) {
+        double largest = 0;
+        std::int64_t n_read = 0;
+        for (std::size_t i = 0; i < judged_.size() && n_read < k; ++i) {
+            if (is_tested(i) || !(allowed.empty() || allowed[i] != 0)) continue;
+            read(i);
+            largest = std::max(largest, reader_->share(std::numeric_limits<double>::quiet_NaN()));
+            ++n_read;
+        }
+        return largest;
+    }
 
     // Reads the first k until two of them exceed `of_two`.
     void find_limit(double of_two, std::int64_t k) {

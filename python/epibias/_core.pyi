@@ -161,7 +161,15 @@ def bounded_selection(
     widths: Float64Array,
     k: int,
     allowed: BoolArray | None = None,
-    echoes: tuple[Sequence[str], Sequence[str], Float64Array, Float64Array, bool, BoolArray | None]
+    echoes: tuple[
+        Sequence[str],
+        Sequence[str],
+        Float64Array,
+        Float64Array,
+        bool,
+        BoolArray | None,
+        BoolArray | None,
+    ]
     | None = None,
 ) -> SelectionParts: ...
 def echo_shares(
@@ -185,6 +193,23 @@ def mark_unremembered(
     offsets: Int64Array,
     remembered: Sequence[tuple[int, Float64Array]],
 ) -> BoolArray: ...
+def mark_untrusted(
+    trusted: Float32Array,
+    starts: Int64Array,
+    low: Float64Array,
+    step: Float64Array,
+    n_cells: int,
+    tolerance: float,
+    fingerprints: Float32Array,
+    offsets: Int64Array,
+) -> BoolArray: ...
+def trusted_records(
+    similarities: Float32Array,
+    scores: Float32Array,
+    offsets: Int64Array,
+    is_new: BoolArray,
+    k: int,
+) -> Float64Array: ...
 def refuse_newcomers(
     is_new: BoolArray,
     offsets: Int64Array,

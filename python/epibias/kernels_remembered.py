@@ -7,6 +7,7 @@ Beside `kernels`, and by the same rules. Ragged everywhere: query i owns the row
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +126,135 @@ def mark_unremembered(
         on_cpu("remembered", pairs, np.float64, 2)
     with core_errors():
         return _core.mark_unremembered(*given)
+
+
+class TrustedTable(NamedTuple):
+    """Fingerprints of a trusted index, ordered by the cells of a grid over their first two columns.
+
+    Attributes
+    ----------
+    fingerprints : float32 [n_trusted, n_columns]
+        Cell (a, b) of `n_cells` by `n_cells` owns the rows `starts[a n_cells + b]` to
+        `starts[a n_cells + b + 1]`; a = floor((x - low) / step) of the first column, b of the
+        second, and the ends keep what lies beyond.
+    starts : int64 [n_cells² + 1]
+    low, step : float64 [2]
+    n_cells : int
+    tolerance : float
+        How far each number of the same passage may lie apart.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.1, 0.2], [0.3, 0.2]], np.float32)
+    >>> TrustedTable(rows, np.array([0, 2]), np.zeros(2), np.ones(2), 1, 1e-4).n_cells
+    1
+    """
+
+    fingerprints: Float32Array
+    starts: Int64Array
+    low: Float64Array
+    step: Float64Array
+    n_cells: int
+    tolerance: float
+
+
+def mark_untrusted(
+    table: TrustedTable, fingerprints: Float32Array, offsets: Int64Array
+) -> BoolArray:
+    """Mark the candidates that are not in a trusted index.
+
+    One of them is, whose numbers all lie within the tolerance of a trusted passage's; of equal ones
+    as many as were trusted, the first of each query.
+
+    Parameters
+    ----------
+    table : TrustedTable
+    fingerprints : float32 [n_candidates, n_columns]
+    offsets : int64 [n_queries + 1]
+        Where each query's candidates start.
+
+    Returns
+    -------
+    bool [n_candidates]
+
+    Raises
+    ------
+    InputError
+        Arrays that do not fit.
+
+    References
+    ----------
+    docs/tilt_bound.md
+
+    Examples
+    --------
+    >>> rows = np.array([[0.1, 0.2], [0.3, 0.2]], np.float32)
+    >>> table = TrustedTable(rows, np.array([0, 2]), np.zeros(2), np.ones(2), 1, 1e-4)
+    >>> mark_untrusted(table, rows[[0, 1, 1]] + np.float32([[0], [1e-5], [0]]), np.array([0, 3]))
+    array([False, False,  True])
+    """
+    given = (*table, fingerprints, offsets)
+    try:
+        return _core.mark_untrusted(*given)
+    except (TypeError, ValueError):
+        pass
+    on_cpu("trusted", table.fingerprints, np.float32, 2)
+    on_cpu("starts", table.starts, np.int64, 1)
+    on_cpu("fingerprints", fingerprints, np.float32, 2)
+    on_cpu("offsets", offsets, np.int64, 1)
+    with core_errors():
+        return _core.mark_untrusted(*given)
+
+
+def trusted_records(
+    similarities: Float32Array,
+    scores: Float32Array,
+    offsets: Int64Array,
+    is_new: BoolArray,
+    k: int,
+) -> Float64Array:
+    """Describe each query's candidates without the new ones, as `CleanRecord` does.
+
+    Parameters
+    ----------
+    similarities, scores : float32 [n_candidates]
+    offsets : int64 [n_queries + 1]
+        Where each query's candidates start.
+    is_new : bool [n_candidates]
+    k : int
+
+    Returns
+    -------
+    float64 [3, n_queries]
+        Mean score of the first `k`, standard deviation of all scores, mean similarity of the first
+        `k`; NaN where there are fewer than `k`, or 2.
+
+    Raises
+    ------
+    InputError
+        Arrays that do not fit.
+
+    References
+    ----------
+    docs/tilt_bound.md
+
+    Examples
+    --------
+    >>> x, y = np.array([[0.9, 0.8, 0.7, 0.6], [9, 0, 2, 4]], np.float32)
+    >>> new = np.array([True, False, False, False])
+    >>> trusted_records(x, y, np.array([0, 4]), new, 2).ravel().round(2)
+    array([1.  , 2.  , 0.75])
+    """
+    given = (similarities, scores, offsets, is_new, k)
+    try:
+        return _core.trusted_records(*given)
+    except (TypeError, ValueError):
+        pass
+    _check_pool(similarities, scores, offsets)
+    on_cpu("is_new", is_new, np.bool_, 1)
+    _validate.integer("k", k, low=1)
+    with core_errors():
+        return _core.trusted_records(*given)
 
 
 def refuse_newcomers(

@@ -34,6 +34,9 @@ class EchoTest(NamedTuple):
         Judge all, also those that no selection can come to.
     tested : bool [n_candidates], optional
         Candidates that may be echoes; the others are none, whatever they say, and are not read.
+    by_others : bool [n_queries], optional
+        Queries whose limits are at least the largest share of their first `k` candidates that are
+        allowed and not tested; these are read where there is anybody to be tested.
 
     Examples
     --------
@@ -47,6 +50,7 @@ class EchoTest(NamedTuple):
     limits_of_two: Float64Array
     every_candidate: bool = False
     tested: BoolArray | None = None
+    by_others: BoolArray | None = None
 
 
 def bounded_selection(
@@ -129,6 +133,7 @@ def bounded_selection(
         on_cpu("limits", echoes.limits, np.float64, 1)
         on_cpu("limits_of_two", echoes.limits_of_two, np.float64, 1)
         on_cpu_or_none("tested", echoes.tested, np.bool_, 1)
+        on_cpu_or_none("by_others", echoes.by_others, np.bool_, 1)
     with core_errors():
         return _core.bounded_selection(*given)
 

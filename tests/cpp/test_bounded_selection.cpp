@@ -48,6 +48,7 @@ struct Asked {
     std::vector<std::string> questions, passages;
     std::vector<double> limits, limits_of_two;
     bool every_candidate;
+    Marks tested = {}, by_others = {};
 };
 
 struct Reading {
@@ -77,7 +78,8 @@ Reading read(const Pools& pools, const Asked& asked, std::int64_t k, int n_threa
         asked.limits,
         asked.limits_of_two,
         asked.every_candidate,
-        {}};
+        asked.tested,
+        asked.by_others};
     epibias::bounded_selection(
         {pools.similarities, pools.scores, pools.offsets, pools.centres, pools.widths,
          pools.allowed, &echo},
@@ -256,4 +258,26 @@ TEST_CASE("bounded_selection: error texts") {
     bad.offsets = {0, 2};
     CHECK(message_of([&] { run(bad, 2); }) ==
           "offsets: expected offsets that rise from 0 to 3 (the number of candidates), got others");
+}
+
+TEST_CASE("bounded_selection: a limit by others is that of the first k who are not tested") {
+    // The first is tested; the second says half of the question, the fourth all of it.
+    Pools pools = one_query({0.9F, 0.8F, 0.7F, 0.6F}, {0, 0, 0, 0}, kInfinity);
+    const std::vector<std::string> texts = {"ban cars", "ban", "no", "ban cars"};
+    Asked asked{{"Ban cars?"}, texts, {0}, {kNan}, false, {1, 0, 0, 0}, {1}};
+    Reading found = read(pools, asked, 2);
+    CHECK(found.selected.chosen == Marks{0, 1, 1, 0});
+    CHECK(found.judged == Marks{2, 1, 1, 1});
+    CHECK(found.n_read == 3);
+    CHECK(read(pools, asked, 3).selected.chosen == Marks{1, 1, 1, 0});  // the fourth is its equal
+
+    asked.limits = {1};  // the larger of both
+    CHECK(read(pools, asked, 2).selected.chosen == Marks{1, 1, 0, 0});
+    asked.limits = {0};
+    pools.allowed = {1, 1, 1, 0};  // who may not be selected is no measure
+    CHECK(read(pools, asked, 3).selected.chosen == Marks{0, 1, 1, 0});
+    pools.allowed = {0, 1, 1, 1};  // nobody to be tested: nothing is read
+    found = read(pools, asked, 2);
+    CHECK(found.selected.chosen == Marks{0, 1, 1, 0});
+    CHECK(found.n_read == 0);
 }

@@ -40,7 +40,9 @@ inline constexpr double kSelectionRounding = 1e-12;
 inline constexpr std::uint8_t kNotJudged = 0, kNoEcho = 1, kEcho = 2;
 
 // Which candidates say their question again: those whose share is above the limit. That is
-// limits_of_two where two of the query's first k exceed it, else limits.
+// limits_of_two where two of the query's first k exceed it, else limits; of a query with
+// `by_others` both are at least the largest share of its first k candidates that are allowed and
+// not tested.
 struct EchoTest {
     // Views that live as long as the call; asked by any of its threads.
     std::function<TextView(std::int64_t query)> question;
@@ -50,6 +52,7 @@ struct EchoTest {
     bool every_candidate = false;           // judged, whether a selection hangs on it or not
     // [n_candidates], 0: no echo whatever it says, and not read; empty: all may be one.
     std::span<const std::uint8_t> tested;
+    std::span<const std::uint8_t> by_others;  // [n_queries]; empty: none
 };
 
 struct BoundedSelectionInput {

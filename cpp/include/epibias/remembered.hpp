@@ -11,19 +11,27 @@
 //   many are remembered as that pair has equals: copies of what is remembered are not. A candidate
 //   that meets none is unremembered, unless it is less similar than every remembered one: it was
 //   out of sight then.
-//   Of the new ones of a query none passes where they are more than most_in_pool: a wave. Else the
-//   first most_in_selection do, those that come after most_of_source others of their source left
-//   out.
+//   A passage of a trusted index has n_columns numbers (its fingerprint). A candidate meets those
+//   that differ by at most `tolerance` in each; again as many candidates are trusted as there are
+//   equals. They are found by the cells of a grid over the first two columns: cell = floor((x -
+//   low) / step). Of what is trusted of a pool: mean score and similarity of its first k, standard
+//   deviation of all its scores, by numpy's order. Of the new ones of a query none passes where
+//   they are more than most_in_pool: a wave. Else the first most_in_selection do, those that come
+//   after most_of_source others of their source left out.
 // Shapes: ragged. Query i owns offsets[i] to offsets[i + 1] of similarities, scores, is_new,
 //   sources, unremembered, refused. float32 and float64 in -> marks.
-// Complexity: n (log m + pairs of nearly one similarity) a query. Memory: 4 bytes a pair of one
-//   query; with sources, what a query's new ones have.
+// Complexity: n (log m + pairs of nearly one similarity) a query; n times the passages of one to
+// four
+//   cells. Memory: 4 bytes a pair of one query; 16 bytes a candidate of one query; with sources,
+//   what a query's new ones have.
 // Reference: docs/tilt_bound.md; tests/reference_tilt.py.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 #include <span>
+
+#include "epibias/matrix_view.hpp"
 
 namespace epibias {
 
@@ -55,6 +63,27 @@ void mark_unchanged(const PoolToRecognize& pool, std::int64_t k,
 void mark_unremembered(const PoolToRecognize& pool,
                        std::span<const RememberedCandidates> remembered,
                        std::span<std::uint8_t> unremembered);
+
+// Fingerprints of a trusted index, in the order of their cells: cell (a, b) owns starts[a n + b] to
+// starts[a n + b + 1], n being n_cells.
+struct TrustedTable {
+    MatrixView<const float> fingerprints;  // [n_trusted, n_columns], 2 columns or more
+    std::span<const std::int64_t> starts;  // [n_cells^2 + 1]
+    std::span<const double> low, step;     // [2], of the grid; steps above 0
+    std::int64_t n_cells = 1;
+    double tolerance = 0;
+};
+
+// Marks the candidates that are not in the table. Throws std::invalid_argument for shapes that do
+// not fit.
+void mark_untrusted(const TrustedTable& table, MatrixView<const float> fingerprints,
+                    std::span<const std::int64_t> offsets, std::span<std::uint8_t> untrusted);
+
+// records [3, n_queries]: mean score of the first k that are not new, standard deviation of all
+// their scores (of n - 1), mean similarity of the first k. NaN where there are fewer than k or 2.
+// Throws std::invalid_argument for k below 1 and shapes that do not fit.
+void trusted_records(const PoolToRecognize& pool, std::span<const std::uint8_t> is_new,
+                     std::int64_t k, MatrixView<double> records);
 
 struct NewcomersInput {
     std::span<const std::uint8_t> is_new;        // [n_candidates]

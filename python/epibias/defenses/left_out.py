@@ -62,6 +62,7 @@ def echo_test(
     echo_of_two: float | None,
     left_alone: BoolArray,
     every_candidate: bool,
+    by_others: BoolArray | None = None,
 ) -> EchoTest | None:
     """Say what an echo is, to be asked while selecting.
 
@@ -79,6 +80,8 @@ def echo_test(
     left_alone : bool [n_queries]
         Nothing of these is read.
     every_candidate : bool
+    by_others : bool [n_queries], optional
+        Queries whose own limit is the largest share of their first k that are not tested.
 
     Returns
     -------
@@ -111,7 +114,10 @@ def echo_test(
     of_two = np.full(len(own), np.nan)
     if echo_of_two is not None:
         np.fmax(own, echo_of_two, out=of_two, where=general)
-    return EchoTest(asked, texts, limits, of_two, every_candidate, tested)
+    if by_others is not None and lenient is None:
+        limits[by_others] = 0.0  # those of the others, alone
+        of_two[by_others] = np.nan
+    return EchoTest(asked, texts, limits, of_two, every_candidate, tested, by_others)
 
 
 def two_largest(pool: CandidatePool, held: Float64Array, k: int) -> Float64Array:

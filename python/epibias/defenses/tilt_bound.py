@@ -27,6 +27,7 @@ from epibias.defenses.left_out import (
 )
 from epibias.defenses.newcomers import BoolArray, honest_drift, newcomers
 from epibias.defenses.told_newcomers import told_newcomers
+from epibias.defenses.trusted_index import TrustedIndex
 from epibias.errors import CalibrationWarning, InputError
 from epibias.kernels_remembered import mark_unchanged
 from epibias.kernels_tilt import EchoTest, bounded_selection
@@ -69,9 +70,14 @@ class TiltBound:
         left alone; a candidate that was not in the pool then is a newcomer. With vectors of another
         encoder, or precision, than then all are, and nothing is selected.
     trusted_until : str, optional
-        Candidates with a later `metadata["time"]`, or none, are newcomers, unless the memory has
-        them, or they are less similar than all that it has. Without times in the pool it does
-        nothing.
+        Candidates with a later `metadata["time"]`, or none, are newcomers, unless the memory or
+        `trusted_index` has them, or they are less similar than all that the memory has. Without
+        times in the pool it does nothing.
+    trusted_index : TrustedIndex, or its plain values, optional
+        All passages that the index had while it was trusted: candidates that are not among them
+        are newcomers, whatever the question, unless their time or the memory says otherwise.
+        Of a question that is not remembered its trusted candidates give the centre, if they are at
+        least `k`, and its own echo limit.
     newcomer_share : float
         Share of the index that came honestly since it was trusted, in [0, 1]. With more newcomers
         in a pool than that explains (at a risk of .05) none of them is selected, else no more than
@@ -107,6 +113,7 @@ class TiltBound:
     repeat: float | None = None
     memory: CleanMemory | None = None
     trusted_until: str | None = None
+    trusted_index: TrustedIndex | None = None
     newcomer_share: float = 0.02
     per_source: int | None = 1
 
@@ -131,6 +138,8 @@ class TiltBound:
             plain["memory"] = CleanMemory.of_plain(self.memory, plain["k"])
         elif self.memory is not None and self.memory.k != self.k:
             raise InputError("memory", f"one of selections of k = {self.k}", str(self.memory.k))
+        if self.trusted_index is not None and not isinstance(self.trusted_index, TrustedIndex):
+            plain["trusted_index"] = TrustedIndex.of_plain(self.trusted_index)
         for name, value in plain.items():
             object.__setattr__(self, name, value)
 
@@ -226,12 +235,13 @@ class TiltBound:
             if field.name == "k" or value == getattr(base, field.name):
                 continue
             shown = f"{len(value)} questions" if isinstance(value, CleanMemory) else value
+            shown = f"{len(value)} passages" if isinstance(value, TrustedIndex) else shown
             shown = f"{shown:.3g}" if isinstance(shown, float) else shown
             parts.append(f"{field.name}={shown}")
         return f"tilt_bound[{', '.join(parts)}]" if parts else "tilt_bound"
 
     def parameters(self) -> dict[str, object]:
-        """Return the parameters as plain values; the memory as the records that it holds.
+        """Return the parameters as plain values; memory and index as what they hold.
 
         Returns
         -------
@@ -240,6 +250,8 @@ class TiltBound:
         values: dict[str, object] = {f.name: getattr(self, f.name) for f in fields(self)}
         if self.memory is not None:
             values["memory"] = {key: list(one) for key, one in self.memory.records.items()}
+        if self.trusted_index is not None:
+            values["trusted_index"] = self.trusted_index.plain()
         return {"defense": "tilt_bound", **values}
 
     def select(self, pool: CandidatePool, *, judge_all: bool = False) -> Selection:
@@ -258,11 +270,11 @@ class TiltBound:
         -------
         Selection
             Diagnostics, one value a query: `known` (where the centre comes from: "memory",
-            "version" or "nothing"), `tilt_before` and `tilt_after` (mean score of the first k that
-            may be selected, and of the selection, less the centre, in spreads; NaN where nothing is
-            known), `n_echo`, `n_repeat` and `n_refused` (candidates left out as an echo, of those
-            that were read, as a repeat, as a newcomer), `unchanged` (left alone, being what is
-            remembered).
+            "version", which is the trusted candidates, or "nothing"), `tilt_before` and
+            `tilt_after` (mean score of the first k that may be selected, and of the selection, less
+            the centre, in spreads; NaN where nothing is known), `n_echo`, `n_repeat` and
+            `n_refused` (candidates left out as an echo, of those that were read, as a repeat, as a
+            newcomer), `unchanged` (left alone, being what is remembered).
 
         Raises
         ------
@@ -283,7 +295,13 @@ class TiltBound:
         echoes: EchoTest | None = None
         if looked_at.any():
             told, new, from_version = told_newcomers(
-                pool, looked_at, records, candidates, k=self.k, trusted_until=self.trusted_until
+                pool,
+                looked_at,
+                records,
+                candidates,
+                k=self.k,
+                trusted_until=self.trusted_until,
+                trusted_index=self.trusted_index,
             )
             if new is not None and new.any():
                 out, n_refused = refused(
@@ -311,6 +329,7 @@ class TiltBound:
                     echo_of_two=self.echo_of_two,
                     left_alone=unchanged,
                     every_candidate=judge_all,
+                    by_others=from_version if from_version.any() else None,
                 )
         has_centre = np.isfinite(centres) & filled
         known = has_centre.astype(np.int64)

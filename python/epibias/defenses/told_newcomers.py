@@ -1,4 +1,4 @@
-"""Which candidates of a pool are new: told by their times, or by a memory of the clean pool.
+"""Which candidates of a pool are new: told by time, by a trusted index, or by a clean pool.
 
 A passage that stood in the clean pool has the similarity and the score that it had then, for the
 query, the axis and its vector are the same; another passage hardly ever has both. So a memory tells
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from epibias._validate import Float64Array
-from epibias.defenses.clean_memory import record_of
 from epibias.defenses.newcomers import BoolArray, newcomers
 from epibias.defenses.selecting import query_slices
-from epibias.kernels_remembered import mark_unremembered
+from epibias.defenses.trusted_index import TrustedIndex
+from epibias.kernels_remembered import mark_unremembered, trusted_records
 from epibias.pool import CandidatePool
 
 
@@ -28,13 +28,14 @@ def told_newcomers(
     *,
     k: int,
     trusted_until: str | None,
+    trusted_index: TrustedIndex | None = None,
 ) -> tuple[BoolArray, BoolArray | None, BoolArray]:
     """Mark the newcomers of the queries that are looked at.
 
-    A candidate is new by its time, or by not being remembered; where both can tell, by both: one
-    that the memory has, or that was out of its sight (`mark_unremembered`), is not new. Where
-    nothing is remembered and the candidates that are not new by their times are at least `k`, they
-    become the query's record.
+    A candidate is new by its time, by not being in the trusted index, or by not being remembered;
+    where several can tell, by all of them: one that the memory has, or that was out of its sight
+    (`mark_unremembered`), is not new. Where nothing is remembered of a query and the candidates
+    that are not new by time or index are at least `k`, they become its record.
 
     Parameters
     ----------
@@ -47,6 +48,7 @@ def told_newcomers(
         Queries of which candidates are remembered, and these, as `mark_unremembered` takes them.
     k : int
     trusted_until : str, optional
+    trusted_index : TrustedIndex, optional
 
     Returns
     -------
@@ -60,7 +62,7 @@ def told_newcomers(
     Raises
     ------
     InputError
-        As `newcomers`.
+        As `newcomers` and `TrustedIndex.newcomers`.
 
     Examples
     --------
@@ -77,17 +79,15 @@ def told_newcomers(
     told, from_version = np.zeros((2, pool.n_queries), np.bool_)
     new: BoolArray | None = None
     if trusted_until is not None and (pool.metadata or {}).get("time") is not None:
-        queries = np.flatnonzero(looked_at)
-        new = of_newcomers(pool, queries.tolist(), trusted_until)
-        told[queries] = True
-        for query in queries[np.isnan(records[0, queries])].tolist():
-            part = slice(int(pool.offsets[query]), int(pool.offsets[query + 1]))
-            old = ~new[part]
-            if np.count_nonzero(old) >= max(k, 2):
-                scores = pool.scores[part].astype(np.float64)
-                similarities = pool.similarities[part].astype(np.float64)
-                records[:3, query] = record_of(scores[old], similarities[old], None, k)[:3]
-                from_version[query] = True
+        new = of_newcomers(pool, np.flatnonzero(looked_at).tolist(), trusted_until)
+    if trusted_index is not None:
+        strange = trusted_index.newcomers(pool, looked_at)
+        new = strange if new is None else new & strange
+    if new is not None:
+        told |= looked_at
+        made = trusted_records(pool.similarities, pool.scores, pool.offsets, new, k)
+        from_version = looked_at & np.isnan(records[0]) & ~np.isnan(made[0])
+        records[:3, from_version] = made[:, from_version]
     known = [one for one in candidates if looked_at[one[0]]]
     if known:
         places = [query for query, _ in known]

@@ -1,0 +1,253 @@
+"""Which passages were in an index while it was trusted, told by a few numbers of each vector.
+
+A passage is known again by its projections on fixed random directions: no text, no name and no time
+is needed, and no question asked before. In: the vectors of the index; later candidates' vectors.
+Out: marks of those that were not there. Eight projections are no vector: text cannot be recovered
+from them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from epibias import _validate
+from epibias._dispatch import renamed
+from epibias._plain import described
+from epibias._validate import Float32Array
+from epibias.defenses.newcomers import BoolArray
+from epibias.errors import InputError
+from epibias.kernels import polarization_scores
+from epibias.kernels_remembered import TrustedTable, mark_untrusted
+from epibias.pool import CandidatePool
+from epibias.retrieval import CosineIndex
+
+N_NUMBERS = 8  # of a passage
+# Of unit vectors. Through float16 they move by 4e-5 at most, by a changed digit, article or final
+# stop by 3e-4 and more (all-MiniLM-L6-v2, 150 passages).
+SAME = 1e-4
+_MOST_CELLS = 2048  # a side of the grid
+
+
+def fingerprints(embeddings: Float32Array) -> Float32Array:
+    """Return the numbers that passages are known by.
+
+    Parameters
+    ----------
+    embeddings : float32 [n, dim]
+        Of any length above 0.
+
+    Returns
+    -------
+    float32 [n, 8]
+        Projections of the unit rows on seeded directions, the same for every index of this `dim`.
+
+    Raises
+    ------
+    InputError
+        A zero or non-finite row, or what is no such array.
+
+    Examples
+    --------
+    >>> fingerprints(np.array([[3, 4], [6, 8]], np.float32)).shape
+    (2, 8)
+    """
+    embeddings = _validate.array("embeddings", embeddings, dtype=np.float32, ndim=2)
+    directions = np.random.default_rng(embeddings.shape[1]).standard_normal(
+        (N_NUMBERS, embeddings.shape[1])
+    )
+    directions /= np.sqrt((directions**2).sum(axis=1, keepdims=True))
+    with renamed(rows="embeddings"):
+        projected = polarization_scores(embeddings, directions.astype(np.float32))
+    return np.ascontiguousarray(projected.T)
+
+
+@dataclass(frozen=True, eq=False)
+class TrustedIndex:
+    """The passages of a trusted index, each by eight numbers.
+
+    Parameters
+    ----------
+    dim : int
+        Of the vectors.
+    numbers : float32 [n_passages, 8]
+        As `fingerprints` gives them, in any order.
+
+    Raises
+    ------
+    InputError
+        Numbers of another shape, or that are not finite; no passage.
+
+    Examples
+    --------
+    >>> rows = np.eye(3, dtype=np.float32)
+    >>> trusted = TrustedIndex.of(rows[:2])
+    >>> len(trusted), trusted == TrustedIndex.of(rows[[1, 0]])
+    (2, True)
+    """
+
+    dim: int
+    numbers: Float32Array
+    table: TrustedTable = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.integer("dim", self.dim, low=1)
+        numbers = _validate.array("numbers", self.numbers, dtype=np.float32, ndim=2)
+        if numbers.shape[1] != N_NUMBERS or not len(numbers):
+            expected = f"shape (n, {N_NUMBERS}), n at least 1"
+            raise InputError("numbers", expected, str(numbers.shape))
+        if not np.isfinite(numbers).all():
+            raise InputError("numbers", "finite values", "others")
+        numbers = numbers[np.lexsort(numbers.T[::-1])]
+        object.__setattr__(self, "numbers", numbers)
+        object.__setattr__(self, "table", _table(numbers))
+
+    @classmethod
+    def of(cls, index: CosineIndex | Float32Array) -> TrustedIndex:
+        """Remember the passages of an index.
+
+        Parameters
+        ----------
+        index : CosineIndex, or float32 [n_passages, dim]
+            All that may be retrieved: a candidate that is not among them counts as new.
+
+        Returns
+        -------
+        TrustedIndex
+
+        Raises
+        ------
+        InputError
+            As `fingerprints`; no passage.
+
+        Examples
+        --------
+        >>> len(TrustedIndex.of(CosineIndex(np.eye(3, dtype=np.float32))))
+        3
+        """
+        embeddings = index.embeddings if isinstance(index, CosineIndex) else index
+        numbers = fingerprints(embeddings)
+        return cls(embeddings.shape[1], numbers)
+
+    @classmethod
+    def of_plain(cls, plain: object) -> TrustedIndex:
+        """Make it of what `plain` gave.
+
+        Parameters
+        ----------
+        plain : mapping
+
+        Returns
+        -------
+        TrustedIndex
+
+        Raises
+        ------
+        InputError
+            Anything else.
+
+        Examples
+        --------
+        >>> trusted = TrustedIndex.of(np.eye(3, dtype=np.float32))
+        >>> TrustedIndex.of_plain(trusted.plain()) == trusted
+        True
+        """
+        if not isinstance(plain, Mapping) or set(plain) != {"dim", "numbers"}:
+            raise InputError("trusted_index", "dim and numbers", described(plain))
+        numbers = plain["numbers"]
+        try:
+            content = base64.b64decode(numbers, validate=True)
+        except (TypeError, ValueError, binascii.Error):
+            expected = "base64 of float32 numbers"
+            raise InputError("trusted_index.numbers", expected, described(numbers)) from None
+        if len(content) % (4 * N_NUMBERS):
+            expected = f"{4 * N_NUMBERS} bytes a passage"
+            raise InputError("trusted_index.numbers", expected, f"{len(content)} bytes")
+        rows = np.frombuffer(content, "<f4").astype(np.float32).reshape(-1, N_NUMBERS)
+        with renamed(dim="trusted_index.dim", numbers="trusted_index.numbers"):
+            return cls(plain["dim"], rows)
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain values, for a manifest or a file: 43 letters a passage.
+
+        Returns
+        -------
+        dict
+        """
+        content = self.numbers.astype("<f4").tobytes()
+        return {"dim": self.dim, "numbers": base64.b64encode(content).decode("ascii")}
+
+    def newcomers(self, pool: CandidatePool, queries: BoolArray) -> BoolArray:
+        """Mark the candidates of these queries that were not in the index.
+
+        A copy of a passage is one of them, unless it stood there as often.
+
+        Parameters
+        ----------
+        pool : CandidatePool
+            Its `embeddings` are read.
+        queries : bool [n_queries]
+
+        Returns
+        -------
+        bool [n_candidates]
+
+        Raises
+        ------
+        InputError
+            Vectors of another dimension, or a zero row.
+
+        Examples
+        --------
+        >>> from epibias.polarization import PolarizationAxis
+        >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
+        >>> rows = np.array([[1, 0.1], [1, 0.2], [1, 0.3]], np.float32)
+        >>> pool = CandidatePool.from_vectors(rows[:1], rows, axis)
+        >>> TrustedIndex.of(rows[:2]).newcomers(pool, np.array([True]))
+        array([False, False,  True])
+        """
+        if pool.embeddings.shape[1] != self.dim:
+            expected = f"vectors of {self.dim} columns, as the trusted index has"
+            raise InputError("pool.embeddings", expected, str(pool.embeddings.shape[1]))
+        if queries.all():
+            return mark_untrusted(self.table, fingerprints(pool.embeddings), pool.offsets)
+        some = np.repeat(queries, pool.sizes)
+        marks = np.zeros(len(some), np.bool_)
+        if some.any():
+            sizes = np.where(queries, pool.sizes, 0)
+            offsets = np.concatenate([[0], np.cumsum(sizes)])
+            own = fingerprints(pool.embeddings[some])
+            marks[some] = mark_untrusted(self.table, own, offsets)
+        return marks
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TrustedIndex):
+            return NotImplemented
+        return self.dim == other.dim and np.array_equal(self.numbers, other.numbers)
+
+    def __hash__(self) -> int:
+        return hash((self.dim, len(self)))
+
+    def __repr__(self) -> str:
+        return f"TrustedIndex({len(self)} passages, dim={self.dim})"
+
+
+def _table(numbers: Float32Array) -> TrustedTable:
+    """Order passages by the cells of a grid, about one a cell."""
+    n_cells = min(max(int(np.sqrt(len(numbers))), 1), _MOST_CELLS)
+    first = numbers[:, :2].astype(np.float64)
+    low = first.min(axis=0)
+    step = np.maximum((first.max(axis=0) - low) / n_cells, SAME)
+    cells = np.clip(np.floor((first - low) / step), 0, n_cells - 1).astype(np.int64)
+    key = cells[:, 0] * n_cells + cells[:, 1]
+    order = np.argsort(key, kind="stable")
+    starts = np.searchsorted(key[order], np.arange(n_cells * n_cells + 1)).astype(np.int64)
+    return TrustedTable(numbers[order], starts, low, step, n_cells, SAME)

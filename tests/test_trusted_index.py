@@ -1,0 +1,238 @@
+"""Trusted indexes: who is known again by eight numbers, whatever the question."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference_tilt
+from epibias.defenses import TiltBound
+from epibias.defenses.clean_memory import CleanMemory
+from epibias.defenses.registry import build_defense
+from epibias.defenses.trusted_index import SAME, TrustedIndex, fingerprints
+from epibias.errors import InputError
+from epibias.kernels_remembered import mark_untrusted, trusted_records
+from epibias.pool import CandidatePool
+from epibias.retrieval import CosineIndex
+from pools import quietly_fitted, unit_rows
+
+DIM = 32
+
+
+def pool_of(rng, rows, n_queries=1, texts=None, **columns):
+    axis = quietly_fitted(unit_rows(np.random.default_rng(5), 8, DIM))
+    queries = unit_rows(rng, n_queries, DIM)
+    given = {}
+    if texts is not None:
+        given = {"query_texts": ["Is it so?"] * n_queries, "passage_texts": [texts] * n_queries}
+    if columns:
+        given["metadata"] = {name: [values] * n_queries for name, values in columns.items()}
+    return CandidatePool.from_vectors(queries, np.stack([rows] * n_queries), axis, **given)
+
+
+def test_passages_are_known_again_by_any_question_and_scale():
+    rng = np.random.default_rng(0)
+    index, others = unit_rows(rng, 300, DIM), unit_rows(rng, 20, DIM)
+    trusted = TrustedIndex.of(index)
+    for rows, expected in ((index[:40], False), (3 * index[40:60], False), (others, True)):
+        pool = pool_of(rng, rows, n_queries=3)
+        marks = trusted.newcomers(pool, np.ones(3, bool))
+        assert marks.tolist() == [expected] * len(marks)
+    # What a store keeps in 16 bits is known; what one letter more changes is not.
+    half = index[:20].astype(np.float16).astype(np.float32)
+    assert not trusted.newcomers(pool_of(rng, half), np.ones(1, bool)).any()
+    moved = index[:20] + 0.02 * unit_rows(rng, 20, DIM)
+    assert trusted.newcomers(pool_of(rng, moved), np.ones(1, bool)).all()
+    # Only the queries asked about.
+    marks = trusted.newcomers(pool_of(rng, others, n_queries=3), np.array([False, True, False]))
+    assert marks.tolist() == [False] * 20 + [True] * 20 + [False] * 20
+
+
+def test_a_copy_is_new_unless_it_stood_there_as_often():
+    rng = np.random.default_rng(1)
+    index = unit_rows(rng, 50, DIM)
+    rows = index[[3, 3, 3, 7]]
+    once, twice = TrustedIndex.of(index), TrustedIndex.of(index[[*range(50), 3]])
+    pool = pool_of(rng, rows)
+    assert sorted(once.newcomers(pool, np.ones(1, bool)).tolist()) == [False, False, True, True]
+    assert sorted(twice.newcomers(pool, np.ones(1, bool)).tolist()) == [False] * 3 + [True]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_marks_are_those_of_the_definition(seed):
+    rng = np.random.default_rng(seed)
+    # Numbers on a lattice of the tolerance: within it, on its edge and beyond; grids of few cells.
+    numbers = (rng.integers(0, 4, (int(rng.integers(1, 40)), 8)) * SAME * 0.75).astype(np.float32)
+    trusted = TrustedIndex(DIM, numbers)
+    sizes = rng.integers(0, 9, rng.integers(1, 5))
+    own = (rng.integers(-1, 5, (sizes.sum(), 8)) * SAME * 0.75).astype(np.float32)
+    near = rng.integers(0, len(numbers), len(own))
+    own[::2] = numbers[near][::2]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    marks = mark_untrusted(trusted.table, own, offsets)
+    expected = []
+    for first, last in pairwise(offsets.tolist()):
+        expected += reference_tilt.untrusted(own[first:last], trusted.table.fingerprints, SAME)
+    assert marks.tolist() == expected
+
+
+def test_records_of_what_is_trusted_are_those_of_the_clean_pool():
+    rng = np.random.default_rng(3)
+    sizes = [0, 1, 4, 30, 300]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    x, y = rng.normal(size=(2, offsets[-1])).astype(np.float32)
+    new = rng.random(len(x)) < 0.3
+    for k in (1, 3, 200):
+        records = trusted_records(x, y, offsets, new, k)
+        for query, (first, last) in enumerate(pairwise(offsets.tolist())):
+            old = ~new[first:last]
+            scores, near = y[first:last][old].astype(float), x[first:last][old].astype(float)
+            if len(scores) < max(k, 2):
+                assert np.isnan(records[:, query]).all()
+            else:
+                expected = [scores[:k].mean(), scores.std(ddof=1), near[:k].mean()]
+                np.testing.assert_array_equal(records[:, query], expected)
+
+
+def attacked_case(n_injected, texts_of_injected="z"):
+    """Clean and attacked pool of one question that nobody remembered, and the whole clean index."""
+    rng = np.random.default_rng(11)
+    index = unit_rows(rng, 200, DIM)
+    query = unit_rows(rng, 1, DIM)
+    near = np.argsort(-(index @ query[0]))[:20]
+    axis = quietly_fitted(unit_rows(np.random.default_rng(5), 8, DIM))
+    injected = query + 0.3 * unit_rows(rng, n_injected, DIM) + 0.8 * axis.axis
+    texts = [f"passage {number}" for number in near] + [texts_of_injected] * n_injected
+
+    def pool(rows, texts, numbers):
+        return CandidatePool.from_vectors(
+            query, rows[None].astype(np.float32), axis, indices=numbers[None],
+            query_texts=["Is it so?"], passage_texts=[texts],
+        )  # fmt: skip
+
+    clean = pool(index[near], texts[:20], near)
+    numbers = np.concatenate([near, 1000 + np.arange(n_injected)])
+    return index, clean, pool(np.concatenate([index[near], injected]), texts, numbers)
+
+
+def test_a_question_that_was_never_asked_is_defended():
+    index, clean, attacked = attacked_case(5)
+    trusted = TrustedIndex.of(CosineIndex(index))
+    plain, guarded = TiltBound(5), TiltBound(5, trusted_index=trusted)
+    assert set(plain.select(attacked)[0].tolist()) & {1000, 1001, 1002, 1003, 1004}
+    found = guarded.select(attacked)
+    assert found[0].tolist() == clean.indices[:5].tolist()
+    assert found.diagnostics["known"].tolist() == ["version"]
+    assert found.diagnostics["n_refused"].tolist() == [5]
+    unchanged = guarded.select(clean)
+    assert unchanged[0].tolist() == clean.indices[:5].tolist()
+    assert unchanged.diagnostics["tilt_after"].tolist() == pytest.approx([0.0], abs=1e-12)
+
+
+def test_the_trusted_candidates_give_the_echo_limit():
+    # One newcomer passes for honest; it says the question, as no trusted candidate does.
+    index, clean, attacked = attacked_case(1, "Is it so? It is.")
+    trusted = TrustedIndex.of(index)
+    silent = TiltBound(5, trusted_index=trusted, bound=10.0)
+    assert 1000 in silent.select(attacked)[0].tolist()
+    hearing = replace(silent, echo=1.0)
+    assert hearing.select(attacked)[0].tolist() == clean.indices[:5].tolist()
+    assert hearing.select(attacked).diagnostics["n_echo"].tolist() == [1]
+    assert hearing.select(attacked, judge_all=True)[0].tolist() == clean.indices[:5].tolist()
+    # Where many are honest the larger of both limits holds, and nothing is above 1.
+    many = replace(hearing, newcomer_share=0.5)
+    assert 1000 in many.select(attacked)[0].tolist()
+
+
+def test_refused_newcomers_do_not_lift_the_echo_limit():
+    # Two pass in the pool and one in a selection: the second says the question, and is refused.
+    index, clean, attacked = attacked_case(2, "Is it so? It is.")
+    defense = TiltBound(5, trusted_index=TrustedIndex.of(index), bound=10.0, echo=1.0)
+    found = defense.select(attacked)
+    assert found[0].tolist() == clean.indices[:5].tolist()
+    assert (found.diagnostics["n_refused"] + found.diagnostics["n_echo"]).tolist() == [2]
+
+
+def test_times_memory_and_index_call_new_what_all_of_them_do():
+    rng = np.random.default_rng(2)
+    index = unit_rows(rng, 30, DIM)
+    pool = pool_of(rng, index[:8], texts=list("abcdefgh"), time=["2026-03-01"] * 8)
+    late = TiltBound(3, trusted_until="2026-02-01", newcomer_share=0.0)
+    assert late.select(pool).n_selected.tolist() == [0]
+    known = replace(late, trusted_index=TrustedIndex.of(index))
+    assert known.select(pool)[0].tolist() == pool.indices[:3].tolist()
+    elsewhere = replace(late, trusted_index=TrustedIndex.of(index[8:]))
+    assert elsewhere.select(pool).n_selected.tolist() == [0]
+    remembered = replace(elsewhere, memory=CleanMemory.of(pool, 3))
+    assert remembered.select(pool)[0].tolist() == pool.indices[:3].tolist()
+
+
+def test_it_is_recorded_and_made_anew():
+    defense = TiltBound(5, trusted_index=TrustedIndex.of(unit_rows(np.random.default_rng(4), 9, 4)))
+    assert defense.name == "tilt_bound[trusted_index=9 passages]"
+    again = build_defense(json.loads(json.dumps(defense.parameters())))
+    assert again == defense
+    assert hash(again.trusted_index) == hash(defense.trusted_index)
+    assert again != replace(defense, trusted_index=None)
+    assert (defense.trusted_index == 3) is False
+
+
+def test_what_is_none_is_refused():
+    rng = np.random.default_rng(6)
+    good = TrustedIndex.of(unit_rows(rng, 3, 4))
+    plain = good.plain()
+    cases = [
+        (
+            lambda: TrustedIndex(4, np.zeros((0, 8), np.float32)),
+            r"numbers: expected shape \(n, 8\)",
+        ),
+        (
+            lambda: TrustedIndex(4, np.zeros((2, 7), np.float32)),
+            r"numbers: expected shape \(n, 8\)",
+        ),
+        (lambda: TrustedIndex(4, np.full((2, 8), np.nan, np.float32)), "expected finite values"),
+        (lambda: TrustedIndex(0, np.zeros((2, 8), np.float32)), "dim: expected an integer of at"),
+        (lambda: TrustedIndex.of(np.zeros((2, 4), np.float32)), "embeddings: expected"),
+        (lambda: TrustedIndex.of(np.ones((2, 4))), "embeddings: expected dtype float32"),
+        (lambda: TiltBound(5, trusted_index=3), "trusted_index: expected dim and numbers"),
+        (lambda: TiltBound(5, trusted_index={**plain, "dim": "a"}), "trusted_index.dim: expected"),
+        (
+            lambda: TiltBound(5, trusted_index={**plain, "numbers": "a?"}),
+            "trusted_index.numbers: expected base64",
+        ),
+        (
+            lambda: TiltBound(5, trusted_index={**plain, "numbers": "AAAA"}),
+            "expected 32 bytes a passage, got 3 bytes",
+        ),
+        (
+            lambda: good.newcomers(pool_of(rng, unit_rows(rng, 5, DIM)), np.ones(1, bool)),
+            "pool.embeddings: expected vectors of 4 columns, as the trusted index has, got 32",
+        ),
+        (
+            lambda: mark_untrusted(
+                good.table._replace(starts=np.array([0, 1])), good.numbers, np.array([0, 3])
+            ),
+            "offsets: expected offsets that rise from 0 to 3",
+        ),
+        (
+            lambda: mark_untrusted(good.table, good.numbers[:, :7].copy(), np.array([0, 3])),
+            "fingerprints: expected 8 columns, got 7",
+        ),
+    ]
+    for call, message in cases:
+        with pytest.raises(InputError, match=message):
+            call()
+
+
+def test_fingerprints_do_not_hang_on_the_batch():
+    rows = unit_rows(np.random.default_rng(7), 40, DIM)
+    whole = fingerprints(rows)
+    for part in (slice(0, 1), slice(3, 20)):
+        np.testing.assert_array_equal(fingerprints(rows[part]), whole[part])
