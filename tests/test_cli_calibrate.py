@@ -142,6 +142,48 @@ def test_newcomers_are_refused_where_lines_carry_times(files, tmp_path, capsys):
     assert all(line["n_refused"] == 6 for line in found)  # more than chance brings: a wave
 
 
+def indexed(tmp_path):
+    """All passages of the clean pools, as an index has them."""
+    passages = [
+        {"id": f"{line['query_id']}-{one['id']}", "vector": one["vector"]}
+        for line in queries()
+        for one in line["candidates"]
+    ]
+    return write(tmp_path / "index.jsonl", passages)
+
+
+@pytest.mark.parametrize("with_pools", [False, True])
+def test_an_index_guards_questions_that_nobody_asked(files, tmp_path, capsys, with_pools):
+    clean = [[one["id"] for one in line["selected"]] for line in selected(files, "clean", capsys)]
+    made = ["calibrate", "--trusted-index", indexed(tmp_path), *files["common"], "--k", "3"]
+    made += [files["clean"], "--no-remember", "--false-removal", "0.5"] if with_pools else []
+    assert main([*made, "-o", files["memory"]]) == 0
+    told = capsys.readouterr().err
+    assert "no question remembered" in told
+    assert ("6 clean pools" if with_pools else "48 passages") in told
+    assert "trusted_index=48 passages" in told
+    saved = read_tilt_bound(files["memory"])
+    assert len(saved.defense.trusted_index) == 48
+    assert saved.defense.memory is None
+    other = [
+        {**line, "query": line["query"].replace("Should", "Shall")} for line in queries(injected=4)
+    ]
+    files["other"] = write(tmp_path / "other.jsonl", other)
+    found = selected(files, "other", capsys)
+    assert [[one["id"] for one in line["selected"]] for line in found] == clean
+    assert all(line["known"] == "version" and line["n_refused"] == 4 for line in found)
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_calibrate_needs_pools_or_an_index(files, tmp_path, capsys):
+    assert main(["calibrate", *files["common"], "-o", files["memory"]]) == 2
+    assert "queries: expected a file of clean pools, or --trusted-index" in capsys.readouterr().err
+    twice = [{"id": "a", "vector": [1.0] * 6}] * 2
+    asked = ["calibrate", "--trusted-index", write(tmp_path / "twice.jsonl", twice)]
+    assert main([*asked, *files["common"], "-o", files["memory"]]) == 2
+    assert "'a'" in capsys.readouterr().err
+
+
 def test_the_file_is_private_and_holds_no_text(files):
     path = Path(files["memory"])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

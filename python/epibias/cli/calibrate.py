@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from epibias.cli import options
@@ -12,11 +14,13 @@ from epibias.errors import InputError
 
 @guarded
 def calibrate(
-    queries: str = typer.Argument(
+    queries: str | None = typer.Argument(
+        None,
         help=(
             "JSONL file, or - for stdin, as `filter` takes it, of a trusted index: query and "
-            "text on every line and candidate, beside vectors or to be encoded."
-        )
+            "text on every line and candidate, beside vectors or to be encoded. With "
+            "--trusted-index it may be left out."
+        ),
     ),
     output: str = typer.Option(..., "--output", "-o", help="The memory's file, mode 0600."),
     anchors: str | None = typer.Option(
@@ -35,35 +39,51 @@ def calibrate(
     newcomer_share: float = typer.Option(
         0.02, help="Share of the index that will come honestly until the next calibration."
     ),
+    trusted_index: str | None = typer.Option(
+        None,
+        help=(
+            "JSONL file of all passages of the trusted index, id and text or vector: eight numbers "
+            "of each are kept, and any other passage is a newcomer, whatever the question."
+        ),
+    ),
     remember: bool = typer.Option(
         True, help="Keep of each question numbers of its clean pool; its text only as a digest."
     ),
 ) -> None:
-    """Learn from clean pools what `filter --defense tilt_bound --memory` goes by."""
+    """Learn from clean pools, or of a whole index, what `filter --memory` goes by."""
     from epibias.cli import axis_source, candidates, jsonl
     from epibias.defenses import TiltBound
     from epibias.defenses.tilt_bound_file import SavedTiltBound, write_tilt_bound
+    from epibias.defenses.trusted_index import TrustedIndex
 
     if output == "-":
         raise InputError("--output", "a file", "'-'")
+    if queries is None and trusted_index is None:
+        raise InputError("queries", "a file of clean pools, or --trusted-index", "none")
     check_output(output)
-    lines = jsonl.read_lines(queries, "queries")
     lazy = axis_source.LazyEncoder(encoder, cache=cache)
     fitted, names = axis_source.axis_of_options(
         anchors, axis, lazy, method=method, penalty=penalty, center=center
     )
-    pool, _ = candidates.pool_of_lines(
-        lines, jsonl.query_ids(lines), lazy, fitted, names, k, texts=True
-    )
-    defense = TiltBound.calibrated(
-        pool,
-        k,
-        false_removal=false_removal,
-        remember=remember,
-        newcomer_share=newcomer_share,
-    )
+    options_of: dict[str, Any] = {"newcomer_share": newcomer_share}
+    if trusted_index is not None:
+        passages = jsonl.read_lines(trusted_index, "--trusted-index")
+        jsonl.passage_ids(passages)  # refuses what has none, or one twice
+        rows = lazy.passages(passages, "--trusted-index")
+        options_of["trusted_index"] = TrustedIndex.of(rows)
+    if queries is None:
+        defense, source = TiltBound(k, echo=1.0, **options_of), f"{len(passages)} passages"
+    else:
+        lines = jsonl.read_lines(queries, "queries")
+        pool, _ = candidates.pool_of_lines(
+            lines, jsonl.query_ids(lines), lazy, fitted, names, k, texts=True
+        )
+        defense = TiltBound.calibrated(
+            pool, k, false_removal=false_removal, remember=remember, **options_of
+        )
+        source = f"{pool.n_queries} clean pools"
     write_tilt_bound(SavedTiltBound.of(defense, fitted, names), output)
     for one in axis_source.describe(fitted, names):
         say(axis_source.summary(one))
     kept = f"{len(defense.memory)} questions" if defense.memory is not None else "no question"
-    say(f"{defense.name} from {pool.n_queries} clean pools; {kept} remembered in {output}")
+    say(f"{defense.name} from {source}; {kept} remembered in {output}")
