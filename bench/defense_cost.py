@@ -7,8 +7,10 @@ From vectors to the selection (`CandidatePool.from_vectors`, then `select`) for 
 selection alone. Every question is remembered. Every second one, the first among them, has two
 newcomers, as many as pass for honest, and a mean that lies off its centre: they are read, and the
 selection is exchanged. `newcomers`: in their place five passages of every second question are new,
-like its one-sided ones and more similar: a wave. `clean`: the index is as it was. `unknown`: none
-is remembered, so that the first k of every one are read, and none is exchanged.
+like its one-sided ones and more similar: a wave. `clean`: the index is as it was. `index`: no
+question is remembered, but all passages less the two newcomers of every second question, whose
+trusted candidates are read for the limit of these two. `unknown`: nothing is known, so that the
+first k of every question are read, and none is exchanged.
 Passages have 800 letters and are read anew each time; they are those of the shipped debates, joined
 in some order.
 """
@@ -20,6 +22,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,7 @@ from epibias._files import write_text
 from epibias.data_sets import load_debates
 from epibias.defenses import BiasDef, TiltBound
 from epibias.defenses.clean_memory import CleanMemory
+from epibias.defenses.trusted_index import TrustedIndex
 from epibias.kernels_tilt import echo_shares
 from epibias.pool import CandidatePool
 
@@ -54,6 +58,7 @@ def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
         )
         quiet = TiltBound(K, echo=0.9, memory=memory)
         unknown = TiltBound(K, echo=0.9, echo_of_two=0.5)
+        indexed = replace(unknown, trusted_index=_index_before(clean), newcomer_share=CHURN)
         attacked = candidates.copy()
         attacked[::2, -N_NEW:] = candidates[::2, :N_NEW] + 2 * queries[::2, None]
         new = (queries, attacked, axis)
@@ -68,6 +73,7 @@ def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
                 "tilt_bound": lambda pool=pool, one=tilt: one.select(pool()),
                 "tilt_bound, clean": lambda pool=pool, one=quiet: one.select(pool()),
                 "tilt_bound, newcomers": lambda pool=pool, one=quiet, v=new: one.select(pool(v)),
+                "tilt_bound, index": lambda pool=pool, one=indexed: one.select(pool()),
                 "tilt_bound, unknown": lambda pool=pool, one=unknown: one.select(pool()),
                 "biasdef, select": lambda pool=clean, one=biasdef: one.select(pool),
                 "tilt_bound, select": lambda pool=clean, one=tilt: one.select(pool),
@@ -80,6 +86,7 @@ def cost_rows(seconds: float = SECONDS) -> list[dict[str, Any]]:
         row["ratio"] = round(micro["tilt_bound"] / micro["biasdef"], 2)
         row["ratio, clean"] = round(micro["tilt_bound, clean"] / micro["biasdef"], 2)
         row["ratio, newcomers"] = round(micro["tilt_bound, newcomers"] / micro["biasdef"], 2)
+        row["ratio, index"] = round(micro["tilt_bound, index"] / micro["biasdef"], 2)
         row["ratio, unknown"] = round(micro["tilt_bound, unknown"] / micro["biasdef"], 2)
         row["ratio, select"] = round(micro["tilt_bound, select"] / micro["biasdef, select"], 2)
         made.append(row)
@@ -93,6 +100,13 @@ def _attacked(memory: CleanMemory) -> CleanMemory:
         centre, candidates = one.centre + one.spread, one.candidates[N_HONEST:]
         records[key] = one._replace(centre=centre, candidates=candidates)
     return CleanMemory(records, K)
+
+
+def _index_before(clean: CandidatePool) -> TrustedIndex:
+    """All candidates but the first `N_HONEST` of every second question."""
+    place = np.arange(len(clean.indices)) - np.repeat(clean.offsets[:-1], clean.sizes)
+    is_new = (place < N_HONEST) & (np.repeat(np.arange(clean.n_queries), clean.sizes) % 2 == 0)
+    return TrustedIndex.of(clean.embeddings[~is_new])
 
 
 def cost_report(seconds: float = SECONDS) -> dict[str, Any]:

@@ -15,9 +15,9 @@ import reference_tilt
 from epibias.defenses import TiltBound
 from epibias.defenses.clean_memory import CleanMemory
 from epibias.defenses.registry import build_defense
-from epibias.defenses.trusted_index import SAME, TrustedIndex, fingerprints
+from epibias.defenses.trusted_index import SAME, TrustedIndex
 from epibias.errors import InputError
-from epibias.kernels_remembered import mark_untrusted, trusted_records
+from epibias.kernels_remembered import fingerprints, mark_untrusted, trusted_records
 from epibias.pool import CandidatePool
 from epibias.retrieval import CosineIndex
 from pools import quietly_fitted, unit_rows
@@ -190,15 +190,15 @@ def test_what_is_none_is_refused():
     plain = good.plain()
     cases = [
         (
-            lambda: TrustedIndex(4, np.zeros((0, 8), np.float32)),
+            lambda: TrustedIndex(9, np.zeros((0, 8), np.float32)),
             r"numbers: expected shape \(n, 8\)",
         ),
         (
-            lambda: TrustedIndex(4, np.zeros((2, 7), np.float32)),
+            lambda: TrustedIndex(9, np.zeros((2, 7), np.float32)),
             r"numbers: expected shape \(n, 8\)",
         ),
-        (lambda: TrustedIndex(4, np.full((2, 8), np.nan, np.float32)), "expected finite values"),
-        (lambda: TrustedIndex(0, np.zeros((2, 8), np.float32)), "dim: expected an integer of at"),
+        (lambda: TrustedIndex(9, np.full((2, 8), np.nan, np.float32)), "expected finite values"),
+        (lambda: TrustedIndex(1, np.zeros((2, 1), np.float32)), "dim: expected an integer of at"),
         (lambda: TrustedIndex.of(np.zeros((2, 4), np.float32)), "embeddings: expected"),
         (lambda: TrustedIndex.of(np.ones((2, 4))), "embeddings: expected dtype float32"),
         (lambda: TiltBound(5, trusted_index=3), "trusted_index: expected dim and numbers"),
@@ -209,7 +209,7 @@ def test_what_is_none_is_refused():
         ),
         (
             lambda: TiltBound(5, trusted_index={**plain, "numbers": "AAAA"}),
-            "expected 32 bytes a passage, got 3 bytes",
+            "expected 16 bytes a passage, got 3 bytes",
         ),
         (
             lambda: good.newcomers(pool_of(rng, unit_rows(rng, 5, DIM)), np.ones(1, bool)),
@@ -217,13 +217,13 @@ def test_what_is_none_is_refused():
         ),
         (
             lambda: mark_untrusted(
-                good.table._replace(starts=np.array([0, 1])), good.numbers, np.array([0, 3])
+                good.table._replace(starts=np.array([0, 1, 3])), good.numbers, np.array([0, 3])
             ),
-            "offsets: expected offsets that rise from 0 to 3",
+            "starts: expected 2 values, as many as cells, and one, got 3",
         ),
         (
-            lambda: mark_untrusted(good.table, good.numbers[:, :7].copy(), np.array([0, 3])),
-            "fingerprints: expected 8 columns, got 7",
+            lambda: mark_untrusted(good.table, good.numbers[:, :3].copy(), np.array([0, 3])),
+            "fingerprints: expected 4 columns, got 3",
         ),
     ]
     for call, message in cases:
@@ -231,8 +231,21 @@ def test_what_is_none_is_refused():
             call()
 
 
-def test_fingerprints_do_not_hang_on_the_batch():
-    rows = unit_rows(np.random.default_rng(7), 40, DIM)
+@pytest.mark.parametrize("dim", [2, 7, 8, 63, 64, 65, 200])
+def test_fingerprints_are_the_first_values_over_a_length(dim):
+    rows = unit_rows(np.random.default_rng(7), 40, dim)
     whole = fingerprints(rows)
-    for part in (slice(0, 1), slice(3, 20)):
+    length = np.sqrt((rows[:, :64].astype(float) ** 2).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(whole, rows[:, :8] / length, rtol=0, atol=1e-7)
+    for part in (slice(0, 1), slice(3, 20)):  # nor do they hang on the batch, or the address
         np.testing.assert_array_equal(fingerprints(rows[part]), whole[part])
+    shifted = np.frombuffer(b"." + rows.tobytes(), np.float32, rows.size, 1).reshape(rows.shape)
+    np.testing.assert_array_equal(fingerprints(shifted), whole)
+
+
+def test_starts_that_lead_outside_are_cut():
+    rows = unit_rows(np.random.default_rng(9), 5, DIM)
+    trusted = TrustedIndex.of(rows)
+    wrong = trusted.table._replace(n_cells=1, starts=np.array([-9, 99]))
+    marks = mark_untrusted(wrong, fingerprints(rows), np.array([0, 5]))
+    assert not marks.any()

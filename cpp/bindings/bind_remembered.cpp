@@ -87,6 +87,19 @@ py::array_t<bool> mark_unremembered(const py::object& similarities, const py::ob
     return unremembered;
 }
 
+py::array_t<float> fingerprints(const py::object& rows) {
+    const ArrayView<float> view("rows", rows, {2});
+    const std::int64_t n_numbers = std::min(kFingerprintNumbers, view.shape(1));
+    py::array_t<float> numbers(
+        {static_cast<py::ssize_t>(view.shape(0)), static_cast<py::ssize_t>(n_numbers)});
+    const MatrixView<float> filled{numbers.mutable_data(), view.shape(0), n_numbers};
+    {
+        const py::gil_scoped_release released;
+        epibias::fingerprints(view.matrix(), filled);
+    }
+    return numbers;
+}
+
 py::array_t<bool> mark_untrusted(const py::object& trusted, const py::object& starts,
                                  const py::object& low, const py::object& step,
                                  std::int64_t n_cells, double tolerance,
@@ -164,6 +177,8 @@ void bind_remembered(py::module_& module) {
     module.def("mark_unremembered", &mark_unremembered, py::arg("similarities"), py::arg("scores"),
                py::arg("offsets"), py::arg("remembered"),
                "Candidates that were not in the pool when it was remembered, bool.");
+    module.def("fingerprints", &fingerprints, py::arg("rows"),
+               "What passages are known by, float32 [n_rows, 8].");
     module.def("mark_untrusted", &mark_untrusted, py::arg("trusted"), py::arg("starts"),
                py::arg("low"), py::arg("step"), py::arg("n_cells"), py::arg("tolerance"),
                py::arg("fingerprints"), py::arg("offsets"),

@@ -87,7 +87,10 @@ class TrustedGrid {
         check_count("low", "the grid's columns", table.low.size(), 2);
         check_count("step", "the grid's columns", table.step.size(), 2);
         check_at_least("n_cells", table.n_cells, 1);
-        check_offsets(table.starts, table.n_cells * table.n_cells, table.fingerprints.n_rows);
+        // One look at each start would take longer than a query does: ends are cut where they are
+        // used.
+        const auto n_starts = static_cast<std::size_t>(table.n_cells * table.n_cells + 1);
+        check_count("starts", "cells, and one", table.starts.size(), n_starts);
     }
 
     struct Met {
@@ -101,7 +104,9 @@ class TrustedGrid {
         for (std::int64_t a = across.first; a <= across.last; ++a) {
             const auto cell = static_cast<std::size_t>(a * table_.n_cells + along.first);
             const auto after = static_cast<std::size_t>(a * table_.n_cells + along.last + 1);
-            for (std::int64_t row = table_.starts[cell]; row < table_.starts[after]; ++row) {
+            const std::int64_t end = std::min(table_.starts[after], table_.fingerprints.n_rows);
+            for (std::int64_t row = std::max<std::int64_t>(table_.starts[cell], 0); row < end;
+                 ++row) {
                 if (!is_near(candidate, table_.fingerprints.row(row))) continue;
                 if (found.n++ == 0) found.first = row;
             }
@@ -195,6 +200,45 @@ void mark_unremembered(const PoolToRecognize& pool,
             const bool known = line.has(similarity, static_cast<double>(pool.scores[row]));
             const bool in_sight = similarity > line.lowest() + kSameCandidate;
             unremembered[row] = !known && in_sight ? 1 : 0;
+        }
+    }
+}
+
+void fingerprints(MatrixView<const float> rows, MatrixView<float> fingerprints) {
+    const std::int64_t n_numbers = std::min(kFingerprintNumbers, rows.n_columns);
+    if (fingerprints.n_rows != rows.n_rows || fingerprints.n_columns != n_numbers) {
+        refuse("fingerprints", "shape " + shape_text(rows.n_rows, n_numbers),
+               shape_text(fingerprints.n_rows, fingerprints.n_columns));
+    }
+    const std::int64_t n_columns = std::min(kFingerprintColumns, rows.n_columns);
+    RowReader<float> reader(rows);
+    for (std::int64_t row = 0; row < rows.n_rows; ++row) {
+        const float* const values = reader.row(row);
+        double lanes[kFingerprintNumbers] = {};  // in a fixed order, that a compiler can keep
+        std::int64_t column = 0;
+        for (; column + kFingerprintNumbers <= n_columns; column += kFingerprintNumbers) {
+            for (std::int64_t lane = 0; lane < kFingerprintNumbers; ++lane) {
+                const auto value = static_cast<double>(values[column + lane]);
+                lanes[lane] += value * value;
+            }
+        }
+        for (; column < n_columns; ++column) {
+            const auto value = static_cast<double>(values[column]);
+            lanes[column % kFingerprintNumbers] += value * value;
+        }
+        const double squared = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+                               ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+        if (!(squared > 0 && std::isfinite(squared))) {
+            refuse(
+                "rows",
+                "finite values, not all 0, in the first " + std::to_string(n_columns) + " columns",
+                "a length of " + number_text(std::sqrt(squared)) + " (row " + std::to_string(row) +
+                    ")");
+        }
+        const double scale = 1 / std::sqrt(squared);
+        float* const numbers = fingerprints.row(row);
+        for (std::int64_t number = 0; number < n_numbers; ++number) {
+            numbers[number] = static_cast<float>(static_cast<double>(values[number]) * scale);
         }
     }
 }

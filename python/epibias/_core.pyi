@@ -193,6 +193,7 @@ def mark_unremembered(
     offsets: Int64Array,
     remembered: Sequence[tuple[int, Float64Array]],
 ) -> BoolArray: ...
+def fingerprints(rows: Float32Array) -> Float32Array: ...
 def mark_untrusted(
     trusted: Float32Array,
     starts: Int64Array,

@@ -128,6 +128,43 @@ def mark_unremembered(
         return _core.mark_unremembered(*given)
 
 
+def fingerprints(rows: Float32Array) -> Float32Array:
+    """Return the numbers that passages are known by: 8 values over the length of 64.
+
+    Parameters
+    ----------
+    rows : float32 [n, dim]
+        Of any length above 0.
+
+    Returns
+    -------
+    float32 [n, min(8, dim)]
+        The first values of each row, over the length of its first 64.
+
+    Raises
+    ------
+    InputError
+        A row of which these are all 0, or not finite.
+
+    References
+    ----------
+    docs/tilt_bound.md
+
+    Examples
+    --------
+    >>> fingerprints(np.array([[3, 4], [6, 8]], np.float32))
+    array([[0.6, 0.8],
+           [0.6, 0.8]], dtype=float32)
+    """
+    try:
+        return _core.fingerprints(rows)
+    except (TypeError, ValueError):
+        pass
+    on_cpu("rows", rows, np.float32, 2)
+    with core_errors():
+        return _core.fingerprints(rows)
+
+
 class TrustedTable(NamedTuple):
     """Fingerprints of a trusted index, ordered by the cells of a grid over their first two columns.
 

@@ -112,11 +112,30 @@ TEST_CASE("mark_untrusted: within the tolerance in each number, copies one for o
     CHECK(one == Marks{1});
     table.n_cells = 3;
     CHECK(message_of([&] { epibias::mark_untrusted(table, {own.data(), 6, 2}, offsets, marks); }) ==
-          "offsets: expected 10 of them, one more than queries, got 5");
+          "starts: expected 10 values, as many as cells, and one, got 5");
     table.n_cells = 2;
     CHECK(message_of([&] {
               epibias::mark_untrusted(table, {own.data(), 4, 3}, Offsets{0, 4}, marks);
           }) == "fingerprints: expected 2 columns, got 3");
+}
+
+TEST_CASE("fingerprints: eight values over the length of 64; what has none is refused") {
+    std::vector<float> rows(2 * 70, 0.0F);
+    rows[1] = 3;
+    rows[63] = 4;
+    rows[70] = 1;
+    rows[70 + 64] = 100;  // not looked at
+    std::vector<float> numbers(16);
+    epibias::fingerprints({rows.data(), 2, 70}, {numbers.data(), 2, 8});
+    CHECK(numbers == std::vector<float>{0, 0.6F, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0});
+    rows[70] = 0;
+    CHECK(
+        message_of([&] { epibias::fingerprints({rows.data(), 2, 70}, {numbers.data(), 2, 8}); }) ==
+        "rows: expected finite values, not all 0, in the first 64 columns, got a length of 0 "
+        "(row 1)");
+    CHECK(message_of([&] {
+              epibias::fingerprints({rows.data(), 2, 70}, {numbers.data(), 2, 7});
+          }) == "fingerprints: expected shape (2, 8), got (2, 7)");
 }
 
 TEST_CASE("trusted_records: of what is not new; NaN where that is too little") {

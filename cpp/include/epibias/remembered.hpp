@@ -64,6 +64,13 @@ void mark_unremembered(const PoolToRecognize& pool,
                        std::span<const RememberedCandidates> remembered,
                        std::span<std::uint8_t> unremembered);
 
+inline constexpr std::int64_t kFingerprintNumbers = 8, kFingerprintColumns = 64;
+
+// fingerprints [n_rows, min(kFingerprintNumbers, dim)], summed in float64. Throws
+// std::invalid_argument for shapes that do not fit, a row that is not finite, or 0, in the columns
+// that are read.
+void fingerprints(MatrixView<const float> rows, MatrixView<float> fingerprints);
+
 // Fingerprints of a trusted index, in the order of their cells: cell (a, b) owns starts[a n + b] to
 // starts[a n + b + 1], n being n_cells.
 struct TrustedTable {

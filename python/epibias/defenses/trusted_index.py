@@ -1,9 +1,9 @@
 """Which passages were in an index while it was trusted, told by a few numbers of each vector.
 
-A passage is known again by its projections on fixed random directions: no text, no name and no time
-is needed, and no question asked before. In: the vectors of the index; later candidates' vectors.
-Out: marks of those that were not there. Eight projections are no vector: text cannot be recovered
-from them.
+A passage is known again by the first eight values of its vector, over the length of the first 64:
+no text, no name and no time is needed, and no question asked before. In: the vectors of the index;
+later candidates' vectors. Out: marks of those that were not there. Eight values are no vector: text
+cannot be recovered from them.
 """
 
 from __future__ import annotations
@@ -22,49 +22,15 @@ from epibias._plain import described
 from epibias._validate import Float32Array
 from epibias.defenses.newcomers import BoolArray
 from epibias.errors import InputError
-from epibias.kernels import polarization_scores
-from epibias.kernels_remembered import TrustedTable, mark_untrusted
+from epibias.kernels_remembered import TrustedTable, fingerprints, mark_untrusted
 from epibias.pool import CandidatePool
 from epibias.retrieval import CosineIndex
 
-N_NUMBERS = 8  # of a passage
-# Of unit vectors. Through float16 they move by 4e-5 at most, by a changed digit, article or final
-# stop by 3e-4 and more (all-MiniLM-L6-v2, 150 passages).
-SAME = 1e-4
+N_NUMBERS = 8  # of a passage, or as many as its vector has
+# Through float16 they move by 1.3e-4 at most, by a changed digit, article or final stop by 8e-4 and
+# more (all-MiniLM-L6-v2 and all-mpnet-base-v2, 150 passages).
+SAME = 3e-4
 _MOST_CELLS = 2048  # a side of the grid
-
-
-def fingerprints(embeddings: Float32Array) -> Float32Array:
-    """Return the numbers that passages are known by.
-
-    Parameters
-    ----------
-    embeddings : float32 [n, dim]
-        Of any length above 0.
-
-    Returns
-    -------
-    float32 [n, 8]
-        Projections of the unit rows on seeded directions, the same for every index of this `dim`.
-
-    Raises
-    ------
-    InputError
-        A zero or non-finite row, or what is no such array.
-
-    Examples
-    --------
-    >>> fingerprints(np.array([[3, 4], [6, 8]], np.float32)).shape
-    (2, 8)
-    """
-    embeddings = _validate.array("embeddings", embeddings, dtype=np.float32, ndim=2)
-    directions = np.random.default_rng(embeddings.shape[1]).standard_normal(
-        (N_NUMBERS, embeddings.shape[1])
-    )
-    directions /= np.sqrt((directions**2).sum(axis=1, keepdims=True))
-    with renamed(rows="embeddings"):
-        projected = polarization_scores(embeddings, directions.astype(np.float32))
-    return np.ascontiguousarray(projected.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +41,8 @@ class TrustedIndex:
     ----------
     dim : int
         Of the vectors.
-    numbers : float32 [n_passages, 8]
-        As `fingerprints` gives them, in any order.
+    numbers : float32 [n_passages, min(8, dim)]
+        As `epibias.kernels_remembered.fingerprints` gives them, in any order.
 
     Raises
     ------
@@ -96,10 +62,11 @@ class TrustedIndex:
     table: TrustedTable = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _validate.integer("dim", self.dim, low=1)
+        _validate.integer("dim", self.dim, low=2)
         numbers = _validate.array("numbers", self.numbers, dtype=np.float32, ndim=2)
-        if numbers.shape[1] != N_NUMBERS or not len(numbers):
-            expected = f"shape (n, {N_NUMBERS}), n at least 1"
+        width = min(N_NUMBERS, self.dim)
+        if numbers.shape[1] != width or not len(numbers):
+            expected = f"shape (n, {width}), n at least 1"
             raise InputError("numbers", expected, str(numbers.shape))
         if not np.isfinite(numbers).all():
             raise InputError("numbers", "finite values", "others")
@@ -123,7 +90,7 @@ class TrustedIndex:
         Raises
         ------
         InputError
-            As `fingerprints`; no passage.
+            A row that is 0 or not finite in its first 64 columns; no passage.
 
         Examples
         --------
@@ -131,7 +98,8 @@ class TrustedIndex:
         3
         """
         embeddings = index.embeddings if isinstance(index, CosineIndex) else index
-        numbers = fingerprints(embeddings)
+        with renamed(rows="embeddings"):
+            numbers = fingerprints(embeddings)
         return cls(embeddings.shape[1], numbers)
 
     @classmethod
@@ -165,12 +133,14 @@ class TrustedIndex:
         except (TypeError, ValueError, binascii.Error):
             expected = "base64 of float32 numbers"
             raise InputError("trusted_index.numbers", expected, described(numbers)) from None
-        if len(content) % (4 * N_NUMBERS):
-            expected = f"{4 * N_NUMBERS} bytes a passage"
+        dim = _validate.integer("trusted_index.dim", plain["dim"], low=2)
+        width = min(N_NUMBERS, dim)
+        if len(content) % (4 * width):
+            expected = f"{4 * width} bytes a passage"
             raise InputError("trusted_index.numbers", expected, f"{len(content)} bytes")
-        rows = np.frombuffer(content, "<f4").astype(np.float32).reshape(-1, N_NUMBERS)
-        with renamed(dim="trusted_index.dim", numbers="trusted_index.numbers"):
-            return cls(plain["dim"], rows)
+        rows = np.frombuffer(content, "<f4").astype(np.float32).reshape(-1, width)
+        with renamed(numbers="trusted_index.numbers"):
+            return cls(dim, rows)
 
     def plain(self) -> dict[str, Any]:
         """Return it as plain values, for a manifest or a file: 43 letters a passage.
@@ -215,13 +185,16 @@ class TrustedIndex:
             expected = f"vectors of {self.dim} columns, as the trusted index has"
             raise InputError("pool.embeddings", expected, str(pool.embeddings.shape[1]))
         if queries.all():
-            return mark_untrusted(self.table, fingerprints(pool.embeddings), pool.offsets)
+            with renamed(rows="pool.embeddings"):
+                own = fingerprints(pool.embeddings)
+            return mark_untrusted(self.table, own, pool.offsets)
         some = np.repeat(queries, pool.sizes)
         marks = np.zeros(len(some), np.bool_)
         if some.any():
             sizes = np.where(queries, pool.sizes, 0)
             offsets = np.concatenate([[0], np.cumsum(sizes)])
-            own = fingerprints(pool.embeddings[some])
+            with renamed("of the queries that are looked at", rows="pool.embeddings"):
+                own = fingerprints(pool.embeddings[some])
             marks[some] = mark_untrusted(self.table, own, offsets)
         return marks
 
