@@ -130,6 +130,25 @@ def test_what_an_encoder_does_not_see_hides_no_echo(hide):
     assert echo.echo_shares(hide(QUESTION), [f"So {QUESTION.lower()}"]).tolist() == [1.0]
 
 
+def test_every_letter_of_latin_greek_and_cyrillic_is_read_as_python_reads_it():
+    """Those that fold to one letter are looked up; what stands beside them makes no difference."""
+    letters = [chr(point) for point in (*range(0xA0, 0x250), *range(0x370, 0x530))]
+    rng = np.random.default_rng(1)
+    passages = [f"ab{letter}cd" for letter in letters]
+    passages += [f"{a}{b}{c}" for a, b, c in rng.choice(letters, (300, 3))]
+    passages += [passage + "\U0001f600" for passage in passages[::7]]  # four bytes a letter
+    questions = [reference_tilt.as_read(passage).strip("\U0001f600") for passage in passages]
+    n = len(passages)
+    shares = echo_shares(questions, passages, np.arange(n + 1), np.arange(n))
+    triples = reference_tilt.triple_numbers
+    expected = [
+        reference_tilt.echo_share(question, passage, triples)
+        for question, passage in zip(questions, passages, strict=True)
+    ]
+    assert shares.tolist() == expected
+    assert np.mean(shares == 1.0) > 0.8
+
+
 def test_triples_of_a_text():
     numbers = reference_tilt.triple_numbers
     assert numbers("a\n b") == numbers("A, b!") != numbers("ab")

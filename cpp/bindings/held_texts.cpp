@@ -1,8 +1,11 @@
 #include "held_texts.hpp"
 
+#include <atomic>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace epibias::bindings {
 
@@ -37,11 +40,16 @@ bool is_plain_of(const Unit* units, py::ssize_t n) {
     return !other;
 }
 
-bool is_plain(const py::handle& text) {
+bool is_ready([[maybe_unused]] const py::handle& text) {
 #if PY_VERSION_HEX < 0x030C0000
-    if (!PyUnicode_IS_READY(text.ptr())) return false;
+    return PyUnicode_IS_READY(text.ptr());
+#else
+    return true;
 #endif
+}
 
+bool is_plain(const py::handle& text) {
+    if (!is_ready(text)) return false;
     const py::ssize_t n = PyUnicode_GET_LENGTH(text.ptr());
     if (PyUnicode_IS_ASCII(text.ptr())) return is_plain(PyUnicode_1BYTE_DATA(text.ptr()), n);
     switch (PyUnicode_KIND(text.ptr())) {
@@ -86,6 +94,78 @@ py::object as_read(const py::handle& text) {
     return normalize("NFC", together);
 }
 
+// What `as_read` makes of a single letter, of those alphabets in which it is a single letter, too,
+// and does not hang on its neighbours. Capital sigma's small form does.
+class Folds {
+  public:
+    static constexpr std::uint32_t kFirst = 0xC0, kEnd = 0x530, kSigma = 0x3A3;
+    static constexpr std::uint16_t kNone = 0;
+
+    // With the GIL. Python may hand it to another thread meanwhile, which then makes its own: a
+    // lock here would wait for the GIL, and the GIL for the lock.
+    static const Folds& made() {
+        const Folds* known = made_.load(std::memory_order_acquire);
+        if (known != nullptr) return *known;
+        const auto* own = new Folds();  // lives as long as the process
+        return made_.compare_exchange_strong(known, own) ? *own : *known;
+    }
+    // Without: null where nobody has asked yet.
+    static const Folds* known() { return made_.load(std::memory_order_acquire); }
+
+    [[nodiscard]] std::uint16_t of(std::uint32_t point) const {
+        return point - kFirst < kEnd - kFirst ? of_[point - kFirst] : kNone;
+    }
+
+  private:
+    Folds() {
+        for (std::uint32_t point = kFirst; point < kEnd; ++point) {
+            const bool is_letter =
+                point < 0x250 || point >= 0x370;  // between them: marks, phonetics
+            if (!is_letter || point == kSigma) continue;
+            const auto letter =
+                py::reinterpret_steal<py::object>(PyUnicode_FromOrdinal(static_cast<int>(point)));
+            const py::object read = as_read(letter);
+            if (PyUnicode_GET_LENGTH(read.ptr()) != 1) continue;
+            const Py_UCS4 folded = PyUnicode_READ_CHAR(read.ptr(), 0);
+            if (folded < 0x10000) of_[point - kFirst] = static_cast<std::uint16_t>(folded);
+        }
+    }
+
+    std::uint16_t of_[kEnd - kFirst] = {};
+    static std::atomic<const Folds*> made_;
+};
+
+std::atomic<const Folds*> Folds::made_ = nullptr;
+
+// The text as read, in units as wide as its own; false where a point needs the long way.
+template <typename Unit>
+bool fold(const Folds& folds, const Unit* units, py::ssize_t n, std::vector<unsigned char>& bytes) {
+    bytes.resize(static_cast<std::size_t>(n) * sizeof(Unit));
+    auto* const target = reinterpret_cast<Unit*>(bytes.data());
+    for (py::ssize_t i = 0; i < n; ++i) {
+        const auto point = static_cast<std::uint32_t>(units[i]);
+        std::uint32_t read = point;
+        if (!is_plain_of(units + i, 1)) {
+            read = folds.of(point);
+            if (read == Folds::kNone || read > std::numeric_limits<Unit>::max()) return false;
+        }
+        target[i] = static_cast<Unit>(read);
+    }
+    return true;
+}
+
+bool fold(const Folds& folds, const py::handle& text, std::vector<unsigned char>& bytes) {
+    const py::ssize_t n = PyUnicode_GET_LENGTH(text.ptr());
+    switch (PyUnicode_KIND(text.ptr())) {
+        case PyUnicode_1BYTE_KIND:
+            return fold(folds, PyUnicode_1BYTE_DATA(text.ptr()), n, bytes);
+        case PyUnicode_2BYTE_KIND:
+            return fold(folds, PyUnicode_2BYTE_DATA(text.ptr()), n, bytes);
+        default:
+            return fold(folds, PyUnicode_4BYTE_DATA(text.ptr()), n, bytes);
+    }
+}
+
 TextView view_of(const py::handle& text) {
     return {PyUnicode_DATA(text.ptr()), PyUnicode_GET_LENGTH(text.ptr()),
             static_cast<int>(PyUnicode_KIND(text.ptr()))};
@@ -112,11 +192,20 @@ TextView HeldTexts::view(std::size_t row) {
     py::handle text = PyTuple_GET_ITEM(texts_.ptr(), static_cast<py::ssize_t>(row));
     const bool is_text = PyUnicode_Check(text.ptr());
     if (is_text && is_plain(text)) return view_of(text);
+    std::vector<unsigned char> bytes;
+    const Folds* folds = Folds::known();
+    bool is_folded = is_text && folds != nullptr && is_ready(text) && fold(*folds, text, bytes);
     const py::gil_scoped_acquire acquired;
     if (!is_text) refuse(argument_, "texts", text, " (row " + std::to_string(row) + ")");
 #if PY_VERSION_HEX < 0x030C0000
     if (PyUnicode_READY(text.ptr()) != 0) throw py::error_already_set();
 #endif
+    if (folds == nullptr && !is_plain(text)) is_folded = fold(Folds::made(), text, bytes);
+    if (is_folded) {
+        folded_.push_back(std::move(bytes));
+        return {folded_.back().data(), PyUnicode_GET_LENGTH(text.ptr()),
+                static_cast<int>(PyUnicode_KIND(text.ptr()))};
+    }
     if (!is_plain(text)) {
         py::object read = as_read(text);
 #if PY_VERSION_HEX < 0x030C0000

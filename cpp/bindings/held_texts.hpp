@@ -1,14 +1,16 @@
 // What: a sequence of Python's texts, held, and views of those that are asked for, as they are
 // read.
 //
-// A view is asked for with the GIL or without: a plain text is looked at where Python has it, and
-// only what has to be put in lower case, or stripped of what nobody sees, takes the GIL for it.
+// A view is asked for with the GIL or without: a plain text is looked at where Python has it; one
+// of Latin, Greek or Cyrillic letters with accents or capitals is copied letter for letter; and
+// what else has to be put in lower case, or stripped of what nobody sees, is left to Python.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
 #include <cstddef>
 #include <deque>
+#include <vector>
 
 #include "epibias/echo_shares.hpp"
 
@@ -29,7 +31,9 @@ class HeldTexts {
   private:
     const char* argument_;
     py::tuple texts_;
-    std::deque<py::object> read_;  // changed with the GIL alone
+    // Changed with the GIL alone.
+    std::deque<py::object> read_;
+    std::deque<std::vector<unsigned char>> folded_;
 };
 
 }  // namespace epibias::bindings

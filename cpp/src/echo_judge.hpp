@@ -91,7 +91,8 @@ class EchoJudge {
         for (std::size_t i = 0; i < judged_.size() && n_read < k; ++i) {
             if (is_tested(i) || !(allowed.empty() || allowed[i] != 0)) continue;
             read(i);
-            largest = std::max(largest, reader_->share(std::numeric_limits<double>::quiet_NaN()));
+            if (is_above(largest))
+                largest = reader_->share(std::numeric_limits<double>::quiet_NaN());
             ++n_read;
         }
         return largest;

@@ -120,7 +120,7 @@ class TrustedGrid {
     };
     // Those that a value within the tolerance may lie in. The ends keep what lies beyond.
     [[nodiscard]] Cells cells(double value, std::size_t column) const {
-        return {cell(value - table_.tolerance, column), cell(value + table_.tolerance, column)};
+        return {cell(value - reach_, column), cell(value + reach_, column)};
     }
     [[nodiscard]] std::int64_t cell(double value, std::size_t column) const {
         const double place = std::floor((value - table_.low[column]) / table_.step[column]);
@@ -130,14 +130,15 @@ class TrustedGrid {
     [[nodiscard]] bool is_near(const float* one, const float* other) const {
         bool near = true;
         for (std::int64_t column = 0; column < table_.fingerprints.n_columns; ++column) {
-            const auto apart =
-                static_cast<double>(one[column]) - static_cast<double>(other[column]);
-            near &= std::abs(apart) <= table_.tolerance;
+            near &= std::abs(one[column] - other[column]) <= tolerance_;
         }
         return near;
     }
 
     const TrustedTable& table_;
+    float tolerance_ = static_cast<float>(table_.tolerance);
+    // Beyond what rounding to float32 may add.
+    double reach_ = table_.tolerance * (1 + 1e-3);
 };
 
 // ---- who is refused --------------------------------------------------------------------------
