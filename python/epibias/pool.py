@@ -296,7 +296,8 @@ class CandidatePool:
     @property
     def sizes(self) -> Int64Array:
         """Candidates of each query, int64 [n_queries]."""
-        return np.diff(self.offsets)
+        sizes: Int64Array = self.offsets[1:] - self.offsets[:-1]  # np.diff takes five times as long
+        return sizes
 
     def __len__(self) -> int:
         return self.n_queries

@@ -111,9 +111,8 @@ def echo_test(
         general |= lenient
     limits = np.where(general, np.fmax(own, echo), own)
     limits[left_alone] = np.nan
-    of_two = np.full(len(own), np.nan)
-    if echo_of_two is not None:
-        np.fmax(own, echo_of_two, out=of_two, where=general)
+    two = np.nan if echo_of_two is None else np.fmax(own, echo_of_two)
+    of_two = np.where(general, two, np.nan)
     if by_others is not None and lenient is None:
         limits[by_others] = 0.0  # those of the others, alone
         of_two[by_others] = np.nan

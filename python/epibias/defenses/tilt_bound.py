@@ -335,9 +335,8 @@ class TiltBound:
         known = has_centre.astype(np.int64)
         known[from_version] = 2
         drift = max(self.bound, honest_drift(self.k, self.newcomer_share))
-        widths = np.full(len(unchanged), np.inf)
-        bounded = (has_centre > unchanged) & (spreads >= 0)
-        np.multiply(np.where(told, drift, self.bound), spreads, out=widths, where=bounded)
+        widths = np.where(told, drift, self.bound) * spreads
+        widths[~((has_centre > unchanged) & (spreads >= 0))] = np.inf
         parts = bounded_selection(
             pool.similarities,
             pool.scores,
