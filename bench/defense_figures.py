@@ -17,16 +17,17 @@ from typing import Any
 import numpy as np
 
 from defense_protocol import FEW, GOAL_LEVELS, LAMBDAS, NEWCOMER_SHARES, POOL
+from defense_texts import WRITTEN_BLIND
 from epibias.polarization.validity_report import WORKS_ABOVE as WORKS
 
 Report = Mapping[str, Any]
 WIDTH, HEIGHT, LEFT, TOP, PLOT = 820, 430, 62, 44, 500
 COLOURS = ("#4d4d4d", "#8a6d00", "#0072b2", "#3b8fc4", "#7a5195", "#a8467d", "#c9a227", "#5d8aa8",
-           "#b06a9b", "#6b6b00", "#c94f00", "#00795a", "#2fa36b")  # fmt: skip
+           "#b06a9b", "#6b6b00", "#c94f00", "#00795a", "#00a0a0", "#2fa36b")  # fmt: skip
 MAIN = ("none", "mmr", "biasdef pca", "biasdef", "biasdef gate .1", "biasdef auto", "biasdef bare",
         "biasdef printed", "grada", "ragdefender", "trustrag", "brra", "smart", "biasdef nli",
-        "tilt_bound", "tilt_bound memory",
-        "tilt_bound stale memory", "tilt_bound version", "tilt_bound version + memory")  # fmt: skip
+        "tilt_bound", "tilt_bound memory", "tilt_bound index", "tilt_bound stale memory",
+        "tilt_bound stale index", "tilt_bound version", "tilt_bound version + memory")  # fmt: skip
 PARTS = ("tilt_bound", "one echo limit", "tilt_bound memory", "memory, no echo", "memory, no bound",
          "memory, tells no newcomer", "stale memory, tells no newcomer",
          "memory, repeats .98", "tilt_bound version", "version, no echo", "version, no bound",
@@ -46,6 +47,7 @@ CURVES: dict[str, tuple[str, ...]] = {
     "TiltBound, removal .02 to .5": ("tilt_bound removal=0.02", "tilt_bound",
                                      *(f"tilt_bound removal={s}" for s in (0.1, 0.2, 0.3, 0.5))),
     "TiltBound, memory": ("tilt_bound memory",),
+    "TiltBound, index": ("tilt_bound index",),
     "TiltBound, stale memory, share .01 to .2": tuple(f"tilt_bound stale share={share}"
                                                       for share in NEWCOMER_SHARES),
     "TiltBound, version, share .01 to .2": tuple(f"tilt_bound version share={share}"
@@ -354,7 +356,7 @@ def _ticks(
 
 SHORT = ("none", "mmr", "biasdef pca", "biasdef", "biasdef gate .1", "grada", "ragdefender",
          "trustrag", "brra", "smart", "biasdef nli", "tilt_bound", "tilt_bound memory",
-         "tilt_bound stale memory", "tilt_bound version")  # fmt: skip
+         "tilt_bound index", "tilt_bound stale memory", "tilt_bound version")  # fmt: skip
 
 
 def page(report: Report) -> str:
@@ -370,7 +372,7 @@ def page(report: Report) -> str:
         ]
         image = f"defense_frontier_{family}_{encoder}.svg"
         parts.append(f"![A-Recall against clean loss](images/{image})\n")
-        if family in ("debates", "unseen"):
+        if family == "debates" or family in WRITTEN_BLIND:
             parts += ["Each part left out:\n", _main_table(report, where, PARTS)]
             parts += ["Other attacks, A-Recall@5 / stance tilt:\n", _attack_table(report, where)]
             if _has(report, where, "adaptive"):

@@ -28,7 +28,16 @@ from defense_cost import cost_report
 from defense_protocol import BLENDS, CHURN, DRAWS, LAMBDAS, LEVELS, POOLS, K, development, folds
 from defense_rows import encoded
 from defense_run import Setting, results
-from defense_texts import SEED, Case, debates, perspectrum, unrelated, unseen, wikibalance
+from defense_texts import (
+    SEED,
+    WRITTEN_BLIND,
+    Case,
+    debates,
+    perspectrum,
+    unrelated,
+    wikibalance,
+    written_blind,
+)
 from epibias import SentenceTransformerEncoder
 from machine import facts
 
@@ -38,7 +47,7 @@ parser.add_argument("--encoder", action="append", required=True, help="name=pack
 parser.add_argument("--json", type=Path, required=True)
 parser.add_argument("--only-cached", action="store_true", help="leave out what is not encoded yet")
 parser.add_argument("--nli-cache", type=Path, help="judgements that defense_nli.py wrote")
-parser.add_argument("--families", default="debates,unseen,perspectrum,wikibalance")
+parser.add_argument("--families", default="debates,unseen,fresh,perspectrum,wikibalance")
 
 MOST_CLAIMS = 200  # of Perspectrum's train split, that the pooled axis learns from
 
@@ -80,7 +89,8 @@ def main() -> int:
         print(text, file=sys.stderr, flush=True)
 
     shipped = debates()
-    families: dict[str, list[Case]] = {"debates": shipped, "unseen": unseen()}
+    families: dict[str, list[Case]] = {"debates": shipped}
+    families |= {name: written_blind(name) for name in WRITTEN_BLIND}
     train: list[Case] = []
     if options.external is not None:
         train = perspectrum(options.external / "perspectrum_dev", "train")[:MOST_CLAIMS]

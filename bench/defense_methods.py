@@ -16,7 +16,17 @@ from typing import Any
 import numpy as np
 
 from defense_baselines import OfTrial, brra, nli_methods
-from defense_protocol import CHURN, CLEAN, OLD, TRUSTED_UNTIL, K, Rows, Trial, trials
+from defense_protocol import (
+    CHURN,
+    CLEAN,
+    OLD,
+    TRUSTED_UNTIL,
+    BenignIndex,
+    K,
+    Rows,
+    Trial,
+    trials,
+)
 from defense_texts import Case
 from defense_trials import Axes, pool_of
 from epibias.defenses import (
@@ -201,13 +211,15 @@ def _without_late(trial: Trial) -> Trial:
 NO_BOUND = 1e9
 
 
-def trusted_index(cases: Sequence[Case], rows: Rows) -> TrustedIndex:
-    """All benign passages, as the index had them before the attack; no question."""
-    return TrustedIndex.of(np.stack([rows[text] for case in cases for text in case.passages]))
+def trusted_indexes(cases: Sequence[Case], rows: Rows) -> dict[str, TrustedIndex]:
+    """All benign passages before the attack, and those of the last trusted version (10 % less)."""
+    index = BenignIndex.of(cases, rows)
+    old = np.array(index.times) == OLD
+    return {"fresh": TrustedIndex.of(index.rows), "stale": TrustedIndex.of(index.rows[old])}
 
 
 def tilt_methods(
-    base: Of, memory: Mapping[str, CleanMemory], index: TrustedIndex
+    base: Of, memory: Mapping[str, CleanMemory], index: Mapping[str, TrustedIndex]
 ) -> dict[str, tuple[Of, bool]]:
     """TiltBound in its settings, and each part left out; the flag says whether it sees origins."""
     known = remembering(base, memory["fresh"])
@@ -219,8 +231,12 @@ def tilt_methods(
     return {
         "tilt_bound": (base, False),
         "tilt_bound memory": (known, False),
-        "tilt_bound index": (changed(base, trusted_index=index), False),
+        "tilt_bound index": (changed(base, trusted_index=index["fresh"]), False),
         "tilt_bound stale memory": (stale, False),
+        "tilt_bound stale index": (
+            changed(base, trusted_index=index["stale"], newcomer_share=CHURN),
+            False,
+        ),
         "tilt_bound version": (version, True),
         "tilt_bound version + memory": (both, True),
         "one echo limit": (changed(base, echo_of_two=None), False),

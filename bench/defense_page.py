@@ -34,7 +34,9 @@ KNOWN = {
     "none": "no defence",
     "tilt_bound": "nothing",
     "tilt_bound memory": "memory",
+    "tilt_bound index": "index",
     "tilt_bound stale memory": "stale memory",
+    "tilt_bound stale index": "stale index",
     "tilt_bound version": "version",
     "tilt_bound version + memory": "version, stale memory",
 }
@@ -175,6 +177,10 @@ class Quoted:
     def newcomer_ratios(self) -> str:
         """Give the same where every second question has newcomers, as `ratios` does."""
         return ", ".join(f"{row['ratio, newcomers']:.1f}" for row in self.report["cost"]["rows"])
+
+    def index_ratios(self) -> str:
+        """Give the same where no question is remembered, but the index is, as `ratios` does."""
+        return ", ".join(f"{row['ratio, index']:.1f}" for row in self.report["cost"]["rows"])
 
     def unknown_ratios(self) -> str:
         """Give the same where nothing is known of any question; older results lack it."""

@@ -38,7 +38,7 @@ FRONTIER = (CLEAN, *(Condition("ebi", n) for n in GOAL_LEVELS))
 BASELINES = ("none", "biasdef", "mmr", "biasdef gate .1", "grada", "ragdefender", "trustrag",
              "brra")  # fmt: skip
 MAIN = ("none", "biasdef", "tilt_bound", "tilt_bound memory", "tilt_bound index",
-        "tilt_bound stale memory", "tilt_bound version")  # fmt: skip
+        "tilt_bound stale memory", "tilt_bound stale index", "tilt_bound version")  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def results(setting: Setting, tell: Callable[[str], None]) -> list[dict[str, Any
     base = methods.calibrations(clean, axes, setting.groups)
     memory = methods.memories(setting.cases, setting.rows, clean, axes)
     plain = {name: (of, False) for name, of in methods.plain_methods(setting.nli_cache).items()}
-    index = methods.trusted_index(setting.cases, setting.rows)
+    index = methods.trusted_indexes(setting.cases, setting.rows)
     tilt = methods.tilt_methods(base, memory, index)
     sweeps = _sweeps(clean, axes, setting.groups, memory)
     known = {name: axis.axis.astype(np.float64) for name, axis in axes.items()}

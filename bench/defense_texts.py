@@ -30,7 +30,11 @@ CHUNK = 3  # sentences of a WIKI-BALANCE passage that make one injected passage
 REPEATS = 0.5  # share of the question's letter triples
 WORDS_SHARED = 2  # content words of two questions that make them one topic
 POLARITIES = ("positive", "negative")
-UNSEEN = Path(__file__).with_name("unseen_debates")  # its README has how they were written
+# Written for one evaluation each; their READMEs have how.
+WRITTEN_BLIND = {
+    "unseen": Path(__file__).with_name("unseen_debates"),
+    "fresh": Path(__file__).with_name("fresh_debates"),
+}
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Case:
         for texts in self.adversarial.values():
             own += [poisoned(self.question, text) for text in texts]
             own += [stripped(self.question, text) for text in texts]
-            if self.family in ("debates", "unseen"):  # others' were not encoded
+            if self.family == "debates" or self.family in WRITTEN_BLIND:  # others' were not encoded
                 own += [scattered(self.question, text) for text in texts]
         return own
 
@@ -167,9 +171,9 @@ def debates() -> list[Case]:
     return _debates("debates", None)
 
 
-def unseen() -> list[Case]:
-    """Read the 16 questions that nobody who designed a defence had seen."""
-    return _debates("unseen", UNSEEN)
+def written_blind(family: str) -> list[Case]:
+    """Read 16 questions that nobody who designed a defence had seen when they were first run."""
+    return _debates(family, WRITTEN_BLIND[family])
 
 
 def _debates(family: str, folder: Path | None) -> list[Case]:
