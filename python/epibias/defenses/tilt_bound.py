@@ -293,7 +293,7 @@ class TiltBound:
         n_repeat = n_refused = np.zeros(len(unchanged), np.int64)
         allowed: BoolArray | None = None
         echoes: EchoTest | None = None
-        if looked_at.any():
+        if np.count_nonzero(looked_at):
             told, new, from_version = told_newcomers(
                 pool,
                 looked_at,
@@ -303,7 +303,7 @@ class TiltBound:
                 trusted_until=self.trusted_until,
                 trusted_index=self.trusted_index,
             )
-            if new is not None and new.any():
+            if new is not None and np.count_nonzero(new):
                 out, n_refused = refused(
                     pool, new, k=self.k, share=self.newcomer_share, per_source=self.per_source
                 )
@@ -316,9 +316,9 @@ class TiltBound:
             tested = None
             if new is not None:
                 tested = new if allowed is None else new & allowed
-                if not told.all():
+                if np.count_nonzero(told) < len(told):
                     tested = tested | ~np.repeat(told, pool.sizes)
-            if self.echo is not None and (tested is None or tested.any()):
+            if self.echo is not None and (tested is None or np.count_nonzero(tested)):
                 few = self.newcomer_share / (self.k + 1) <= OWN_LIMIT_COSTS
                 echoes = echo_test(
                     pool,
@@ -329,7 +329,7 @@ class TiltBound:
                     echo_of_two=self.echo_of_two,
                     left_alone=unchanged,
                     every_candidate=judge_all,
-                    by_others=from_version if from_version.any() else None,
+                    by_others=from_version if np.count_nonzero(from_version) else None,
                 )
         has_centre = np.isfinite(centres) & filled
         known = has_centre.astype(np.int64)

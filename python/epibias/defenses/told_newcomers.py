@@ -87,7 +87,7 @@ def told_newcomers(
         told |= looked_at
         made = trusted_records(pool.similarities, pool.scores, pool.offsets, new, k)
         from_version = looked_at & np.isnan(records[0]) & ~np.isnan(made[0])
-        records[:3, from_version] = made[:, from_version]
+        np.copyto(records[:3], made, where=from_version)
     known = [one for one in candidates if looked_at[one[0]]]
     if known:
         places = [query for query, _ in known]

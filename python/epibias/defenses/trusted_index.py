@@ -184,18 +184,12 @@ class TrustedIndex:
         if pool.embeddings.shape[1] != self.dim:
             expected = f"vectors of {self.dim} columns, as the trusted index has"
             raise InputError("pool.embeddings", expected, str(pool.embeddings.shape[1]))
-        if queries.all():
-            with renamed(rows="pool.embeddings"):
-                own = fingerprints(pool.embeddings)
-            return mark_untrusted(self.table, own, pool.offsets)
+        if np.count_nonzero(queries) == len(queries):
+            return mark_untrusted(self.table, _of_pool(pool.embeddings), pool.offsets)
         some = np.repeat(queries, pool.sizes)
+        offsets = np.concatenate([[0], np.cumsum(np.where(queries, pool.sizes, 0))])
         marks = np.zeros(len(some), np.bool_)
-        if some.any():
-            sizes = np.where(queries, pool.sizes, 0)
-            offsets = np.concatenate([[0], np.cumsum(sizes)])
-            with renamed("of the queries that are looked at", rows="pool.embeddings"):
-                own = fingerprints(pool.embeddings[some])
-            marks[some] = mark_untrusted(self.table, own, offsets)
+        marks[some] = mark_untrusted(self.table, _of_pool(pool.embeddings[some]), offsets)
         return marks
 
     def __len__(self) -> int:
@@ -211,6 +205,13 @@ class TrustedIndex:
 
     def __repr__(self) -> str:
         return f"TrustedIndex({len(self)} passages, dim={self.dim})"
+
+
+def _of_pool(embeddings: Float32Array) -> Float32Array:
+    try:
+        return fingerprints(embeddings)
+    except InputError as error:
+        raise InputError("pool.embeddings", error.expected, error.got, error.where) from None
 
 
 def _table(numbers: Float32Array) -> TrustedTable:
