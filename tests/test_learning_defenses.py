@@ -13,6 +13,7 @@ from epibias.corpus import query_keys
 from epibias.data_sets import load_questions
 from epibias.defenses import TiltBound
 from epibias.defenses.clean_memory import CleanMemory
+from epibias.defenses.trusted_index import TrustedIndex
 from epibias.errors import CalibrationWarning, InputError
 from epibias.experiment import calibration
 from epibias.experiment.axes import fit_axes
@@ -52,6 +53,10 @@ calibrate = true
 remember = true
 false_removal = 0.1
 parameters = { bound = 0.2 }
+[[defense]]
+kind = "tilt_bound"
+key = "index"
+trust_index = true
 """
 SET = load_questions("debates")
 ENCODER = FakeEncoder()
@@ -97,6 +102,7 @@ def test_thresholds_are_of_all_other_questions_and_the_memory_of_the_clean_pool(
             "tilt-bound": TiltBound(5),
             "calibrated": calibrated,
             "memory": replace(calibrated, memory=memory, bound=0.2),
+            "index": TiltBound(5, trusted_index=TrustedIndex.of(inputs.clean.index)),
         }
         assert calibrated.echo is not None
         assert 0 < calibrated.echo < 1
@@ -168,7 +174,8 @@ def test_a_set_of_a_single_question_is_run_to_its_end(tmp_path):
     failed = {
         one["defense"]: one["status"] == "failed" for one in RunFolder(tmp_path / "run").rows()
     }
-    assert failed == {"none": False, "tilt-bound": False, "calibrated": True, "memory": True}
+    expected = {"none": False, "tilt-bound": False, "calibrated": True, "memory": True}
+    assert failed == {**expected, "index": False}
 
 
 def test_a_whole_run_by_two_jobs_has_the_same_rows(tmp_path):
@@ -182,6 +189,7 @@ def test_a_whole_run_by_two_jobs_has_the_same_rows(tmp_path):
     table = (tmp_path / "run" / "tables" / "results.csv").read_text(encoding="utf-8")
     assert "calibrated,any," in table
     assert "memory,ridge," in table
+    assert "index,ridge," in table
 
 
 @pytest.mark.parametrize(

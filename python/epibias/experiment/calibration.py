@@ -2,8 +2,9 @@
 
 Owns which pools a defence of an experiment may have seen. In: the clean corpus and the questions of
 a set. Out: for a question, the defence calibrated on the clean pools of *other* questions (the
-first `MOST_POOLS` of the set, the question itself left out), and with a memory of its own clean
-pool where the configuration says `remember`. Nothing that was injected is ever looked at.
+first `MOST_POOLS` of the set, the question itself left out), with a memory of its own clean pool
+where the configuration says `remember`, and with the whole clean index where it says `trust_index`.
+Nothing that was injected is ever looked at.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from epibias.data_sets import Question
 from epibias.defenses import TiltBound
 from epibias.defenses.base import Defense
 from epibias.defenses.clean_memory import CleanMemory
+from epibias.defenses.trusted_index import TrustedIndex
 from epibias.encoder import Encoder, encode_in_batches
 from epibias.errors import InputError
 from epibias.experiment.inputs import EncodedCorpus
 from epibias.polarization import PolarizationAxis
 from epibias.pool import CandidatePool
+from epibias.retrieval import CosineIndex
 
 MOST_POOLS = 64  # a false removal of .05 wants 39 for a limit without assumptions
 
@@ -44,6 +47,8 @@ class Learner:
         Of the calibration; None: nothing is learnt from other questions.
     remember : bool
         Whether the question's own clean pool is known.
+    trust_index : bool
+        Whether all passages of the clean corpus are.
     """
 
     k: int
@@ -52,7 +57,9 @@ class Learner:
     others: Callable[[], tuple[Sequence[Question], Encoder]]
     false_removal: float | None
     remember: bool
+    trust_index: bool = False
     _made: dict[str, TiltBound] = field(default_factory=dict)
+    _trusted: tuple[CosineIndex, TrustedIndex] | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, clean: EncodedCorpus, question: str, own: CandidatePool) -> Defense:
@@ -73,7 +80,14 @@ class Learner:
         """
         with self._turn:
             made = self._calibrated(clean, question)
+            if self.trust_index:
+                made = replace(made, trusted_index=self._index(clean.index))
         return replace(made, memory=CleanMemory.of(own, self.k)) if self.remember else made
+
+    def _index(self, index: CosineIndex) -> TrustedIndex:
+        if self._trusted is None or self._trusted[0] is not index:
+            self._trusted = index, TrustedIndex.of(index)
+        return self._trusted[1]
 
     def _calibrated(self, clean: EncodedCorpus, question: str) -> TiltBound:
         if self.false_removal is None:

@@ -175,10 +175,11 @@ def _defense(one: Reader) -> DefenseChoice:
         one.mapping("parameters"),
         one.flag("calibrate", False),
         one.flag("remember", False),
+        one.flag("trust_index", False),
         one.number("false_removal", FALSE_REMOVAL, low=0.0, high=1.0),
     )
     learning = [name for name, made in KINDS.items() if made.learns]
-    for name in ("calibrate", "remember", "false_removal"):
+    for name in ("calibrate", "remember", "trust_index", "false_removal"):
         if one.has(name) and kind not in learning:
             raise one.error(name, f"only of kind {' or '.join(learning)}", f"one of {kind}")
         if name in found.parameters and kind in learning:

@@ -83,6 +83,8 @@ class DefenseChoice:
         Whether its thresholds are learnt from clean pools of other questions; see `calibration`.
     remember : bool
         Whether it knows the question's own clean pool, as the index was before the attack.
+    trust_index : bool
+        Whether it knows all passages of the index as it was before the attack.
     false_removal : float
         Of the calibration: share of clean questions of which a passage may be left out.
     """
@@ -93,6 +95,7 @@ class DefenseChoice:
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
     calibrate: bool = False
     remember: bool = False
+    trust_index: bool = False
     false_removal: float = FALSE_REMOVAL
 
 

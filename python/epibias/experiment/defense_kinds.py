@@ -65,7 +65,7 @@ class DefenseKind:
     prompt : str, optional
         Template of the answers from what it selects.
     learns : bool
-        Whether it can be calibrated on clean pools, and remember one.
+        Whether it can be calibrated on clean pools, remember one, and know the clean index.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def make_defense(
     where : str
         The file, for messages.
     clean : CleanQuestions, optional
-        For a choice that says `calibrate` or `remember`.
+        For a choice that says `calibrate`, `remember` or `trust_index`.
 
     Raises
     ------
@@ -184,10 +184,15 @@ def make_defense(
 
     title = choice.title or _title(kind, choice)
     learn = None
-    if clean is not None and (choice.calibrate or choice.remember):
-        rate = choice.false_removal if choice.calibrate else None
+    if clean is not None and (choice.calibrate or choice.remember or choice.trust_index):
         learn = Learner(
-            k, clean.pool_factor, choice.parameters, clean.others, rate, choice.remember
+            k,
+            clean.pool_factor,
+            choice.parameters,
+            clean.others,
+            choice.false_removal if choice.calibrate else None,
+            choice.remember,
+            choice.trust_index,
         )
     try:
         if not kind.of_index:
@@ -210,11 +215,12 @@ def make_defense(
 
 def _is_bounded(choice: DefenseChoice) -> bool:
     """Whether a TiltBound has a centre to bound scores around: without one it reads texts alone."""
-    return choice.remember or not {"memory", "trusted_until"}.isdisjoint(choice.parameters)
+    centred = {"memory", "trusted_until", "trusted_index"}
+    return choice.remember or choice.trust_index or not centred.isdisjoint(choice.parameters)
 
 
 def _title(kind: DefenseKind, choice: DefenseChoice) -> str:
     """Title with the parameters that differ, so that two forms of a defence can be told apart."""
-    differs = [name for name in ("calibrate", "remember") if getattr(choice, name)]
+    differs = [name for name in ("calibrate", "remember", "trust_index") if getattr(choice, name)]
     differs += [f"{name}={value}" for name, value in choice.parameters.items()]
     return f"{kind.title} {', '.join(differs)}" if differs else kind.title
