@@ -58,7 +58,7 @@ class TrustedIndex:
     """
 
     dim: int
-    numbers: Float32Array
+    numbers: Float32Array = field(compare=False)  # by `__eq__`, below
     table: TrustedTable = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
