@@ -124,6 +124,39 @@ def test_a_selection_is_the_one_of_reading_every_text_whatever_the_pool(seed):
     check(seed)
 
 
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_limits_by_others_are_those_of_reading_every_text(seed):
+    """The limits are at least what the first k who are allowed and not tested say."""
+    pool, rng = a_pool(seed)
+    n, k = pool.n_queries, int(rng.integers(1, 7))
+    limits, of_two = rng.choice([0.0, 0.2, 0.6, np.nan], n), rng.choice([0.1, 0.3, np.nan], n)
+    by_others = rng.random(n) < 0.7
+    tested, may = rng.random((2, len(pool.passage_texts))) < [[0.4], [0.8]]
+    centres, widths = rng.normal(0, 0.03, n), rng.choice([0.0, 0.05, np.inf], n)
+    given_ = (pool.similarities, pool.scores, pool.offsets, pool.indices, centres, widths, k)
+    test = EchoTest(pool.query_texts, pool.passage_texts, limits, of_two, False, tested, by_others)
+    found = bounded_selection(*given_, allowed=may, echoes=test)
+    whole = bounded_selection(*given_, allowed=may, echoes=test._replace(every_candidate=True))
+    assert np.array_equal(found[2], whole[2])
+    said = echo_shares(pool.query_texts, pool.passage_texts, pool.offsets, np.arange(n))
+    for query in range(n):
+        own = slice(int(pool.offsets[query]), int(pool.offsets[query + 1]))
+        least = max([0.0, *said[own][may[own] & ~tested[own]][:k]]) if by_others[query] else 0.0
+        held = np.where(tested[own], said[own], -np.inf)
+        limit, two = max(limits[query], least), max(of_two[query], least)
+        if np.isnan(limits[query]):
+            limit = np.inf
+        elif not np.isnan(of_two[query]) and np.count_nonzero(held[:k] > two) > 1:
+            limit = two
+        x, y = (values[own].astype(float) for values in (pool.similarities, pool.scores))
+        allowed = may[own] & ~(held > limit)
+        expected, *_ = reference_tilt.bounded_selection(
+            x, y, centres[query], widths[query], allowed, k
+        )
+        assert found[2][found[1][query] : found[1][query + 1]].tolist() == expected
+
+
 def test_many_echoes_that_would_be_let_in_are_all_struck_off():
     question = "Should shops close on Sundays?"
     x = np.linspace(0.9, 0.3, 40)

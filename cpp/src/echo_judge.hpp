@@ -4,8 +4,8 @@
 // Formula: a candidate is an echo whose share (epibias/echo_shares.hpp) is above the query's limit;
 // that is `limit_of_two` where two of the first k exceed it, else `limit`. For that the first k are
 // read, and of the others those that somebody asks about: once each, but for those that fell
-// between two limits. A limit by others is read from the first k that are allowed and not tested,
-// where there is anybody to be tested.
+// between two limits. A limit by others is that of the first k that are allowed and not tested; of
+// these as many are read as it takes to find one that says as much.
 #pragma once
 
 #include <algorithm>
@@ -36,19 +36,16 @@ class EchoJudge {
         for (std::size_t i = 0; i < judged_.size(); ++i) {
             if (!is_tested(i)) mark(i, false);
         }
+        allowed_ = allowed;
+        n_others_left_ =
+            !test_->by_others.empty() && test_->by_others[query_] != 0 ? k : std::int64_t{0};
         reader_->ask(test_->question(static_cast<std::int64_t>(query_)));
         limit_ = test_->limits[query_];
-        double of_two = test_->limits_of_two[query_];
-        if (!test_->by_others.empty() && test_->by_others[query_] != 0) {
-            if (!anyone_to_judge(allowed)) return;
-            const double least = largest_of_others(k, allowed);
-            limit_ = std::max(limit_, least);
-            of_two = std::isnan(of_two) ? of_two : std::max(of_two, least);
-        }
+        const double of_two = test_->limits_of_two[query_];
         if (!std::isnan(of_two)) find_limit(of_two, k);
         if (!test_->every_candidate) return;
         for (std::size_t i = 0; i < judged_.size(); ++i) {
-            if (allowed.empty() || allowed[i] != 0) static_cast<void>(may(i));
+            if (is_allowed(i)) static_cast<void>(may(i));
         }
     }
 
@@ -71,32 +68,39 @@ class EchoJudge {
         return test_->tested.empty() ||
                test_->tested[static_cast<std::size_t>(first_row_) + i] != 0;
     }
+    [[nodiscard]] bool is_allowed(std::size_t i) const {
+        return allowed_.empty() || allowed_[i] != 0;
+    }
     void read(std::size_t i) {
         reader_->read(test_->passage(first_row_ + static_cast<std::int64_t>(i)));
+        share_ = kUnknown;
     }
-    [[nodiscard]] bool is_above(double limit) { return reader_->share(limit) > limit; }
+    // Whether the text that was read last, a tested one, says more than the limit; and, of a query
+    // whose limits are at least those of others, more than they do.
+    [[nodiscard]] bool is_above(double limit) {
+        if (share_ != kUnknown) return share_ > limit && share_ > most_of_others_;
+        if (!(reader_->share(limit) > limit)) return false;
+        if (n_others_left_ == 0 && most_of_others_ == 0) return true;
+        const double share = reader_->share(std::numeric_limits<double>::quiet_NaN());
+        while (share > most_of_others_ && n_others_left_ > 0) read_another();
+        share_ = share;
+        return share > most_of_others_;
+    }
+    // Reads the next of the first k that are allowed and not tested.
+    void read_another() {
+        while (next_other_ < judged_.size() && (is_tested(next_other_) || !is_allowed(next_other_)))
+            ++next_other_;
+        if (next_other_ == judged_.size()) {
+            n_others_left_ = 0;
+            return;
+        }
+        read(next_other_++);
+        --n_others_left_;
+        if (reader_->share(most_of_others_) > most_of_others_) {
+            most_of_others_ = reader_->share(std::numeric_limits<double>::quiet_NaN());
+        }
+    }
     void mark(std::size_t i, bool is_echo) { judged_[i] = is_echo ? kEcho : kNoEcho; }
-
-    [[nodiscard]] bool anyone_to_judge(std::span<const std::uint8_t> allowed) const {
-        for (std::size_t i = 0; i < judged_.size(); ++i) {
-            if (is_tested(i) && (allowed.empty() || allowed[i] != 0)) return true;
-        }
-        return false;
-    }
-
-    // Reads the first k that are allowed and not tested.
-    [[nodiscard]] double largest_of_others(std::int64_t k, std::span<const std::uint8_t> allowed) {
-        double largest = 0;
-        std::int64_t n_read = 0;
-        for (std::size_t i = 0; i < judged_.size() && n_read < k; ++i) {
-            if (is_tested(i) || !(allowed.empty() || allowed[i] != 0)) continue;
-            read(i);
-            if (is_above(largest))
-                largest = reader_->share(std::numeric_limits<double>::quiet_NaN());
-            ++n_read;
-        }
-        return largest;
-    }
 
     // Reads the first k until two of them exceed `of_two`.
     void find_limit(double of_two, std::int64_t k) {
@@ -118,12 +122,19 @@ class EchoJudge {
         }
     }
 
+    static constexpr double kUnknown = -1;
+
     const EchoTest* test_;
     EchoReader* reader_;
     std::size_t query_;
     std::int64_t first_row_;
     std::span<std::uint8_t> judged_;
+    std::span<const std::uint8_t> allowed_;
     double limit_ = 0;
+    double share_ = kUnknown;  // of the text that was judged last, where others were read since
+    double most_of_others_ = 0;
+    std::int64_t n_others_left_ = 0;
+    std::size_t next_other_ = 0;
 };
 
 }  // namespace epibias
