@@ -171,7 +171,7 @@ def test_an_index_guards_questions_that_nobody_asked(files, tmp_path, capsys, wi
     files["other"] = write(tmp_path / "other.jsonl", other)
     found = selected(files, "other", capsys)
     assert [[one["id"] for one in line["selected"]] for line in found] == clean
-    assert all(line["known"] == "version" and line["n_refused"] == 4 for line in found)
+    assert all(line["known"] == "trusted" and line["n_refused"] == 4 for line in found)
     assert "warning" not in capsys.readouterr().err
 
 
@@ -182,6 +182,39 @@ def test_calibrate_needs_pools_or_an_index(files, tmp_path, capsys):
     asked = ["calibrate", "--trusted-index", write(tmp_path / "twice.jsonl", twice)]
     assert main([*asked, *files["common"], "-o", files["memory"]]) == 2
     assert "'a'" in capsys.readouterr().err
+
+
+def test_an_index_that_does_not_fit_the_pools_is_told(files, tmp_path, capsys):
+    lines = [json.loads(line) for line in Path(indexed(tmp_path)).read_text("utf-8").splitlines()]
+    made = ["calibrate", files["clean"], *files["common"], "-o", files["memory"], "--k", "3"]
+    some = write(tmp_path / "some.jsonl", lines[5:])
+    assert main([*made, "--trusted-index", some]) == 0
+    assert "warning: 5 of 48 candidates of the clean pools are not in" in capsys.readouterr().err
+    other = [{**one, "vector": one["vector"][::-1]} for one in lines]
+    assert main([*made, "--trusted-index", write(tmp_path / "other.jsonl", other)]) == 2
+    assert "the passages that the clean pools are of, got none" in capsys.readouterr().err
+    wide = [{**one, "vector": [*one["vector"], 1.0]} for one in lines]
+    alone = ["calibrate", *files["common"], "-o", files["memory"]]
+    assert main([*alone, "--trusted-index", write(tmp_path / "wide.jsonl", wide)]) == 2
+    assert "vectors of 6 columns, as the axis has, got 7" in capsys.readouterr().err
+    for option in (["--false-removal", "0.1"], ["--no-remember"], ["--remember"]):
+        assert main([*alone, "--trusted-index", indexed(tmp_path), *option]) == 2
+        assert "no such option without clean pools" in capsys.readouterr().err
+
+
+def test_questions_without_trusted_candidates_are_told(files, tmp_path, capsys):
+    few = [{"id": "a", "vector": [9.0, 0, 0, 0, 0, 1]}, {"id": "b", "vector": [0, 9.0, 0, 0, 0, 1]}]
+    made = ["calibrate", *files["common"], "-o", files["memory"], "--k", "3"]
+    assert main([*made, "--trusted-index", write(tmp_path / "few.jsonl", few)]) == 0
+    assert all(line["known"] == "nothing" for line in selected(files, "clean", capsys))
+    asked = ["filter", files["clean"], *files["common"], "--defense", "tilt_bound"]
+    assert main([*asked, "--memory", files["memory"]]) == 0
+    told = capsys.readouterr().err
+    assert "6 of 6 questions have fewer than 3 candidates that are in the trusted index" in told
+    assert "newcomers are refused" in told
+    assert "6 of 6 questions got fewer passages than asked for" in told
+    assert main([*asked, "--memory", files["memory"], "--trusted-until", "2026-01-01"]) == 2
+    assert "trusted_until: expected None beside a trusted_index" in capsys.readouterr().err
 
 
 def test_the_file_is_private_and_holds_no_text(files):

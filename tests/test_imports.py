@@ -40,6 +40,7 @@ LAYERS = [
         "kernels_sweep",
         "kernels_threads",
         "kernels_tilt",
+        "kernels_trusted",
     },
     {"corpus", "data_sets", "data"},
     {"encoder", "retrieval"},
@@ -95,6 +96,7 @@ def test_only_the_kernels_touch_the_core():
         "kernels_sweep",
         "kernels_threads",
         "kernels_tilt",
+        "kernels_trusted",
     }
 
 

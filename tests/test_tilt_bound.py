@@ -96,7 +96,9 @@ def test_a_known_question_has_its_own_echo_threshold():
     told = TiltBound(2, echo=0.99, memory=memory, newcomer_share=0.3)
     assert told.select(attacked)[0].tolist() == [1, 2]
     assert told.select(attacked).diagnostics["n_echo"].tolist() == [1]
-    wide = replace(told, echo=1.0, bound=1.0)
+    alone = replace(told, echo=1.0, bound=1.0)  # no other limit: its own holds
+    assert alone.select(attacked)[0].tolist() == [1, 2]
+    wide = replace(alone, echo_of_two=0.99)
     assert wide.select(attacked)[0].tolist() == [0, 1]
 
 
@@ -139,7 +141,7 @@ def test_trusted_candidates_of_the_pool_stand_in_for_a_memory():
     pool = texts_pool(x, y, ["e", "a", "b", "c", "d"], time=times, source=["x", *"abcd"])
     chosen = TiltBound(2, trusted_until="2026-02-01").select(pool)
     assert chosen[0].tolist() == [1, 2]
-    assert chosen.diagnostics["known"].tolist() == ["version"]
+    assert chosen.diagnostics["known"].tolist() == ["trusted"]
     assert chosen.diagnostics["n_refused"].tolist() == [1]
     without = TiltBound(2, trusted_until="2026-02-01").select(replace(pool, metadata=None))
     assert without[0].tolist() == [0, 1]  # no times: safe to leave on, and nothing known

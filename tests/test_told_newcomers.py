@@ -200,8 +200,9 @@ def test_refused_are_those_of_the_definition(seed):
     most, of_source = int(rng.integers(0, 5)), int(rng.integers(0, 3))
     sources = rng.integers(0, 3, len(new))
     for known in (None, sources):
+        capped = None if known is None else of_source
         marks, counts = refuse_newcomers(
-            new, offsets, most_in_pool, most, sources=known, most_of_source=of_source
+            new, offsets, most_in_pool, most, sources=known, most_of_source=capped
         )
         expected = []
         for first, last, allowed in zip(offsets, offsets[1:], most_in_pool, strict=False):
@@ -253,7 +254,27 @@ def test_unchanged_selections_have_the_means_of_the_definition():
         ),
         (
             lambda x, o: mark_unremembered(x, x, o, [(1, np.ones((2, 2)))]),
-            "remembered: expected queries from 0 to 0, got 1",
+            "remembered: expected an integer from 0 to 0, got 1",
+        ),
+        (
+            lambda x, o: mark_unremembered(x, x, o, [3]),
+            "remembered: expected pairs of a query and an array, got int",
+        ),
+        (
+            lambda x, o: mark_unremembered(x, x, o, [(0,)]),
+            "remembered: expected pairs of a query and an array, got tuple",
+        ),
+        (
+            lambda x, o: mark_unremembered(x, x, o, [(2**70, np.ones((1, 2)))]),
+            "remembered: expected an integer from 0 to 0",
+        ),
+        (
+            lambda x, o: refuse_newcomers(None, o, np.ones(1, np.int64), 1),
+            "is_new: expected a numpy array",
+        ),
+        (
+            lambda x, o: refuse_newcomers(x > 0, o, np.ones(1, np.int64), 1, most_of_source=1),
+            "most_of_source: expected None without sources, got 1",
         ),
         (
             lambda x, o: refuse_newcomers(x > 0, o, np.ones(2, np.int64), 1),
@@ -271,6 +292,9 @@ def test_what_does_not_fit_is_refused(call, message):
 
 
 def test_a_source_that_nothing_can_be_equal_to_is_refused():
-    pool = texts_pool([0.9, 0.8], [0.0, 0.0], "ab", source=["a", ["b"]])
-    with pytest.raises(InputError, match=r"metadata\['source'\]: expected texts, numbers or None"):
-        refused(pool, np.array([True, True]), k=2, share=0.5, per_source=1)
+    for source in (["b"], ("a", ["b"])):
+        pool = texts_pool([0.9, 0.8], [0.0, 0.0], "ab", source=["a", source])
+        with pytest.raises(InputError, match=r"metadata\['source'\]: expected texts, numbers or"):
+            refused(pool, np.array([True, True]), k=2, share=0.5, per_source=1)
+        marks, _ = refused(pool, np.array([True, False]), k=2, share=0.5, per_source=1)
+        assert marks.tolist() == [False, False]  # of others than newcomers none is read

@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 import reference_tilt
 from epibias.defenses import TiltBound
 from epibias.defenses.clean_memory import CleanMemory
+from epibias.defenses.newcomers import honest_drift
 from epibias.defenses.registry import build_defense
-from epibias.defenses.trusted_index import SAME, TrustedIndex
+from epibias.defenses.trusted_index import TrustedIndex, _signs
 from epibias.errors import InputError
-from epibias.kernels_remembered import fingerprints, mark_untrusted, trusted_records
+from epibias.kernels_trusted import fingerprints, mark_untrusted, trusted_records
 from epibias.pool import CandidatePool
 from epibias.retrieval import CosineIndex
 from pools import quietly_fitted, unit_rows
 
 DIM = 32
+SAME = 1e-3  # as the page says
 
 
 def pool_of(rng, rows, n_queries=1, texts=None, **columns):
@@ -79,25 +81,56 @@ def test_marks_are_those_of_the_definition(seed):
     marks = mark_untrusted(trusted.table, own, offsets)
     expected = []
     for first, last in pairwise(offsets.tolist()):
-        expected += reference_tilt.untrusted(own[first:last], trusted.table.fingerprints, SAME)
+        expected += reference_tilt.untrusted(own[first:last], trusted.numbers, SAME)
     assert marks.tolist() == expected
+
+
+def test_the_tolerance_and_the_grid_are_those_of_the_page():
+    rng = np.random.default_rng(8)
+    numbers = rng.normal(size=(500, 8)).astype(np.float32)
+    numbers[:, [2, 5]] *= 3  # the widest
+    trusted = TrustedIndex(DIM, numbers)
+    table = trusted.table
+    assert table.columns.tolist() == [2, 5]
+    assert table.n_cells == 22
+    wide = table.fingerprints[:, [2, 5]].astype(float)
+    cells = np.clip(np.floor((wide - table.low) / table.step), 0, 21).astype(int)
+    key = cells[:, 0] * 22 + cells[:, 1]
+    for cell in range(22 * 22):
+        assert (key[table.starts[cell] : table.starts[cell + 1]] == cell).all()
+    assert table.starts[-1] == 500
+    for moved, is_new in ((9.9e-4, False), (-9.9e-4, False), (1.01e-3, True), (-1.01e-3, True)):
+        for column in range(8):
+            own = trusted.numbers.copy()
+            own[:, column] += np.float32(moved)
+            marks = mark_untrusted(table, own, np.arange(501))
+            assert marks.tolist() == [is_new] * 500
+
+
+def test_vectors_of_one_bit_a_value_are_told_apart():
+    rng = np.random.default_rng(12)
+    index, others = np.sign(rng.standard_normal((2, 3000, 384))).astype(np.float32)
+    trusted = TrustedIndex.of(index)
+    assert mark_untrusted(trusted.table, fingerprints(others, _signs(384)), np.arange(3001)).all()
+    sparse = (rng.random((2000, 1024)) < 0.1).astype(np.float32)
+    table = TrustedIndex.of(sparse[:1000]).table
+    assert mark_untrusted(table, fingerprints(sparse[1000:], _signs(1024)), np.arange(1001)).all()
 
 
 def test_records_of_what_is_trusted_are_those_of_the_clean_pool():
     rng = np.random.default_rng(3)
     sizes = [0, 1, 4, 30, 300]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    x, y = rng.normal(size=(2, offsets[-1])).astype(np.float32)
-    new = rng.random(len(x)) < 0.3
+    y = rng.normal(size=offsets[-1]).astype(np.float32)
+    new = rng.random(len(y)) < 0.3
     for k in (1, 3, 200):
-        records = trusted_records(x, y, offsets, new, k)
+        records = trusted_records(y, offsets, new, k)
         for query, (first, last) in enumerate(pairwise(offsets.tolist())):
-            old = ~new[first:last]
-            scores, near = y[first:last][old].astype(float), x[first:last][old].astype(float)
+            scores = y[first:last][~new[first:last]].astype(float)
             if len(scores) < max(k, 2):
                 assert np.isnan(records[:, query]).all()
             else:
-                expected = [scores[:k].mean(), scores.std(ddof=1), near[:k].mean()]
+                expected = [scores[:k].mean(), scores.std(ddof=1)]
                 np.testing.assert_array_equal(records[:, query], expected)
 
 
@@ -129,7 +162,7 @@ def test_a_question_that_was_never_asked_is_defended():
     assert set(plain.select(attacked)[0].tolist()) & {1000, 1001, 1002, 1003, 1004}
     found = guarded.select(attacked)
     assert found[0].tolist() == clean.indices[:5].tolist()
-    assert found.diagnostics["known"].tolist() == ["version"]
+    assert found.diagnostics["known"].tolist() == ["trusted"]
     assert found.diagnostics["n_refused"].tolist() == [5]
     unchanged = guarded.select(clean)
     assert unchanged[0].tolist() == clean.indices[:5].tolist()
@@ -143,12 +176,29 @@ def test_the_trusted_candidates_give_the_echo_limit():
     silent = TiltBound(5, trusted_index=trusted, bound=10.0)
     assert 1000 in silent.select(attacked)[0].tolist()
     hearing = replace(silent, echo=1.0)
-    assert hearing.select(attacked)[0].tolist() == clean.indices[:5].tolist()
+    found = clean.indices[:5].tolist()
+    assert hearing.select(attacked)[0].tolist() == found
     assert hearing.select(attacked).diagnostics["n_echo"].tolist() == [1]
     assert hearing.select(attacked, judge_all=True)[0].tolist() == clean.indices[:5].tolist()
-    # Where many are honest the larger of both limits holds, and nothing is above 1.
-    many = replace(hearing, newcomer_share=0.5)
-    assert 1000 in many.select(attacked)[0].tolist()
+    # It holds where it is the only one; where there is another, and many are honest, the larger.
+    assert replace(hearing, newcomer_share=0.3).select(attacked)[0].tolist() == found
+    many = replace(hearing, newcomer_share=0.3, echo=0.99)
+    assert many.select(attacked)[0].tolist() == found
+    lenient = replace(many, echo=0.1)  # of the question's letters the newcomer says all
+    assert lenient.select(attacked)[0].tolist() == found
+    assert TiltBound.of_index(index, 5, bound=10.0) == hearing
+
+
+def test_the_mean_of_a_selection_with_newcomers_is_bounded():
+    index, _, attacked = attacked_case(1)
+    free = TiltBound.of_index(index, newcomer_share=0.1, bound=1e9)
+    bound = honest_drift(5, 0.1)
+    tilted = free.select(attacked).diagnostics["tilt_after"]
+    assert abs(tilted) > bound  # the newcomer alone moves it further
+    found = replace(free, bound=0.1).select(attacked)
+    assert found.diagnostics["tilt_before"].tolist() == tilted.tolist()
+    assert abs(found.diagnostics["tilt_after"]) <= bound
+    assert found[0].tolist() != free.select(attacked)[0].tolist()
 
 
 def test_refused_newcomers_do_not_lift_the_echo_limit():
@@ -160,28 +210,57 @@ def test_refused_newcomers_do_not_lift_the_echo_limit():
     assert (found.diagnostics["n_refused"] + found.diagnostics["n_echo"]).tolist() == [2]
 
 
-def test_times_memory_and_index_call_new_what_all_of_them_do():
+def test_a_memory_beside_an_index_knows_more_and_spares_nobody():
     rng = np.random.default_rng(2)
     index = unit_rows(rng, 30, DIM)
-    pool = pool_of(rng, index[:8], texts=list("abcdefgh"), time=["2026-03-01"] * 8)
-    late = TiltBound(3, trusted_until="2026-02-01", newcomer_share=0.0)
-    assert late.select(pool).n_selected.tolist() == [0]
-    known = replace(late, trusted_index=TrustedIndex.of(index))
-    assert known.select(pool)[0].tolist() == pool.indices[:3].tolist()
-    elsewhere = replace(late, trusted_index=TrustedIndex.of(index[8:]))
+    pool = pool_of(rng, index[:8], texts=list("abcdefgh"))
+    elsewhere = TiltBound(3, trusted_index=TrustedIndex.of(index[8:]), newcomer_share=0.0)
     assert elsewhere.select(pool).n_selected.tolist() == [0]
     remembered = replace(elsewhere, memory=CleanMemory.of(pool, 3))
     assert remembered.select(pool)[0].tolist() == pool.indices[:3].tolist()
+    # Less similar than all that is remembered: the memory cannot tell, the index can.
+    near = pool.restrict([np.arange(4)])
+    sighted = replace(elsewhere, memory=CleanMemory.of(near, 3))
+    changed = pool.restrict([np.arange(1, 8)])
+    found = sighted.select(changed)
+    assert found[0].tolist() == pool.indices[1:4].tolist()
+    assert found.diagnostics["n_refused"].tolist() == [4]
+    alone = replace(sighted, trusted_index=None).select(changed)
+    assert alone.diagnostics["n_refused"].tolist() == [0]
+
+
+def test_times_beside_a_memory_are_believed_of_what_it_did_not_see():
+    rng = np.random.default_rng(2)
+    times = ["2026-01-01"] * 4 + ["2026-03-01"] * 4
+    pool = pool_of(rng, unit_rows(rng, 8, DIM), texts=list("abcdefgh"), time=times)
+    late = TiltBound(3, trusted_until="2026-02-01", newcomer_share=0.0)
+    by_time = late.select(pool).diagnostics["n_refused"].tolist()
+    assert by_time == [4]
+    memory = CleanMemory.of(pool.restrict([np.arange(3)]), 3)
+    changed = pool.restrict([np.arange(1, 8)])
+    n_late = sum(one == "2026-03-01" for one in changed.metadata["time"])
+    n_late -= sum(one == "2026-03-01" for one in pool.metadata["time"][1:3])  # the memory has them
+    found = replace(late, memory=memory).select(changed)
+    assert found.diagnostics["n_refused"].tolist() == [n_late]
 
 
 def test_it_is_recorded_and_made_anew():
     defense = TiltBound(5, trusted_index=TrustedIndex.of(unit_rows(np.random.default_rng(4), 9, 4)))
     assert defense.name == "tilt_bound[trusted_index=9 passages]"
-    again = build_defense(json.loads(json.dumps(defense.parameters())))
+    recorded = defense.parameters()
+    assert recorded["trusted_index"]["n_passages"] == 9
+    assert len(json.dumps(recorded)) < 600  # which index it is, and none of its numbers
+    with pytest.raises(InputError, match="trusted_index: expected a TrustedIndex, or its dim and"):
+        build_defense(recorded)
+    plain = json.loads(json.dumps(defense.trusted_index.plain()))
+    again = build_defense({**recorded, "trusted_index": plain})
     assert again == defense
+    assert again.parameters() == recorded
     assert hash(again.trusted_index) == hash(defense.trusted_index)
     assert again != replace(defense, trusted_index=None)
     assert (defense.trusted_index == 3) is False
+    with pytest.raises(ValueError, match="read-only"):
+        defense.trusted_index.numbers[0] = 0
 
 
 def test_what_is_none_is_refused():
@@ -201,7 +280,11 @@ def test_what_is_none_is_refused():
         (lambda: TrustedIndex(1, np.zeros((2, 1), np.float32)), "dim: expected an integer of at"),
         (lambda: TrustedIndex.of(np.zeros((2, 4), np.float32)), "embeddings: expected"),
         (lambda: TrustedIndex.of(np.ones((2, 4))), "embeddings: expected dtype float32"),
-        (lambda: TiltBound(5, trusted_index=3), "trusted_index: expected dim and numbers"),
+        (
+            lambda: TiltBound(5, trusted_index=good, trusted_until="2026-01-01"),
+            "trusted_until: expected None beside a trusted_index",
+        ),
+        (lambda: TiltBound(5, trusted_index=3), "trusted_index: expected a TrustedIndex"),
         (lambda: TiltBound(5, trusted_index={**plain, "dim": "a"}), "trusted_index.dim: expected"),
         (
             lambda: TiltBound(5, trusted_index={**plain, "numbers": "a?"}),
@@ -231,21 +314,24 @@ def test_what_is_none_is_refused():
             call()
 
 
-@pytest.mark.parametrize("dim", [2, 7, 8, 63, 64, 65, 200])
-def test_fingerprints_are_the_first_values_over_a_length(dim):
-    rows = unit_rows(np.random.default_rng(7), 40, dim)
-    whole = fingerprints(rows)
-    length = np.sqrt((rows[:, :64].astype(float) ** 2).sum(axis=1, keepdims=True))
-    np.testing.assert_allclose(whole, rows[:, :8] / length, rtol=0, atol=1e-7)
+@pytest.mark.parametrize("dim", [2, 7, 8, 9, 16, 200])
+def test_fingerprints_are_a_sketch_of_the_whole_unit_row(dim):
+    rows = 7 * unit_rows(np.random.default_rng(7), 40, dim)
+    signs = _signs(dim)
+    assert set(signs.tolist()) <= {1.0, -1.0}
+    whole = fingerprints(rows, signs)
+    unit = rows.astype(float) / np.sqrt((rows.astype(float) ** 2).sum(axis=1, keepdims=True))
+    expected = np.stack([(unit * signs)[:, j::8].sum(axis=1) for j in range(min(dim, 8))], axis=1)
+    np.testing.assert_allclose(whole, expected, rtol=0, atol=5e-7)
     for part in (slice(0, 1), slice(3, 20)):  # nor do they hang on the batch, or the address
-        np.testing.assert_array_equal(fingerprints(rows[part]), whole[part])
+        np.testing.assert_array_equal(fingerprints(rows[part], signs), whole[part])
     shifted = np.frombuffer(b"." + rows.tobytes(), np.float32, rows.size, 1).reshape(rows.shape)
-    np.testing.assert_array_equal(fingerprints(shifted), whole)
+    np.testing.assert_array_equal(fingerprints(shifted, signs), whole)
 
 
 def test_starts_that_lead_outside_are_cut():
     rows = unit_rows(np.random.default_rng(9), 5, DIM)
     trusted = TrustedIndex.of(rows)
     wrong = trusted.table._replace(n_cells=1, starts=np.array([-9, 99]))
-    marks = mark_untrusted(wrong, fingerprints(rows), np.array([0, 5]))
+    marks = mark_untrusted(wrong, trusted.numbers, np.array([0, 5]))
     assert not marks.any()

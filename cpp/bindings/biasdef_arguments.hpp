@@ -4,6 +4,7 @@
 
 #include <pybind11/stl.h>
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,6 +37,13 @@ class HeldSpan {
 template <typename Value>
 std::span<Value> filled_span(py::array_t<Value>& array) {
     return {array.mutable_data(), static_cast<std::size_t>(array.size())};
+}
+
+// Marks to be filled.
+[[nodiscard]] inline std::span<std::uint8_t> marks_of(py::array_t<bool>& array) {
+    static_assert(sizeof(bool) == sizeof(std::uint8_t));
+    return {reinterpret_cast<std::uint8_t*>(array.mutable_data()),
+            static_cast<std::size_t>(array.size())};
 }
 
 // Rows, axes and offsets as Python gives them to rank_candidates, and its results.

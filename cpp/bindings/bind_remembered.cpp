@@ -16,12 +16,6 @@ namespace epibias::bindings {
 
 namespace {
 
-std::span<std::uint8_t> marks_of(py::array_t<bool>& array) {
-    static_assert(sizeof(bool) == sizeof(std::uint8_t));
-    return {reinterpret_cast<std::uint8_t*>(array.mutable_data()),
-            static_cast<std::size_t>(array.size())};
-}
-
 // float64 [m, 2]; copied where its address is not aligned.
 class HeldPairs {
   public:
@@ -64,7 +58,8 @@ py::array_t<bool> mark_unchanged(const py::object& similarities, const py::objec
 }
 
 py::array_t<bool> mark_unremembered(const py::object& similarities, const py::object& scores,
-                                    const py::object& offsets, const py::sequence& remembered) {
+                                    const py::object& offsets, const py::sequence& remembered,
+                                    bool sparing) {
     HeldSpan<float> similarity_span("similarities", similarities);
     HeldSpan<float> score_span("scores", scores);
     HeldSpan<std::int64_t> offset_span("offsets", offsets);
@@ -72,7 +67,12 @@ py::array_t<bool> mark_unremembered(const py::object& similarities, const py::ob
     std::vector<RememberedCandidates> of_queries;
     of_queries.reserve(remembered.size());
     for (const py::handle one : remembered) {
-        const auto pair = py::cast<py::tuple>(one);
+        if (!py::isinstance<py::tuple>(one) || py::len(one) != 2) {
+            const auto got = py::str(py::type::handle_of(one).attr("__name__")).cast<std::string>();
+            throw std::invalid_argument("remembered: expected pairs of a query and an array, got " +
+                                        got);
+        }
+        const auto pair = py::reinterpret_borrow<py::tuple>(one);
         of_queries.push_back(
             {py::cast<std::int64_t>(pair[0]), held.emplace_back(pair[1]).values()});
     }
@@ -82,70 +82,9 @@ py::array_t<bool> mark_unremembered(const py::object& similarities, const py::ob
     std::ranges::fill(marks, std::uint8_t{0});
     {
         const py::gil_scoped_release released;
-        epibias::mark_unremembered(pool, of_queries, marks);
+        epibias::mark_unremembered(pool, of_queries, sparing, marks);
     }
     return unremembered;
-}
-
-py::array_t<float> fingerprints(const py::object& rows) {
-    const ArrayView<float> view("rows", rows, {2});
-    const std::int64_t n_numbers = std::min(kFingerprintNumbers, view.shape(1));
-    py::array_t<float> numbers(
-        {static_cast<py::ssize_t>(view.shape(0)), static_cast<py::ssize_t>(n_numbers)});
-    const MatrixView<float> filled{numbers.mutable_data(), view.shape(0), n_numbers};
-    {
-        const py::gil_scoped_release released;
-        epibias::fingerprints(view.matrix(), filled);
-    }
-    return numbers;
-}
-
-py::array_t<bool> mark_untrusted(const py::object& trusted, const py::object& starts,
-                                 const py::object& low, const py::object& step,
-                                 std::int64_t n_cells, double tolerance,
-                                 const py::object& fingerprints, const py::object& offsets) {
-    const ArrayView<float> trusted_view("trusted", trusted, {2});
-    const ArrayView<float> fingerprint_view("fingerprints", fingerprints, {2});
-    const ArrayView<std::int64_t> start_view("starts", starts, {1});
-    HeldSpan<double> low_span("low", low), step_span("step", step);
-    HeldSpan<std::int64_t> offset_span("offsets", offsets);
-    RowReader<float> trusted_rows(trusted_view.matrix()), own_rows(fingerprint_view.matrix());
-    RowReader<std::int64_t> start_row(start_view.matrix());
-    const MatrixView<const float> own{own_rows.rows(0, fingerprint_view.shape(0)),
-                                      fingerprint_view.shape(0), fingerprint_view.shape(1)};
-    const TrustedTable table{
-        {trusted_rows.rows(0, trusted_view.shape(0)), trusted_view.shape(0), trusted_view.shape(1)},
-        {start_row.row(0), static_cast<std::size_t>(start_view.size())},
-        low_span.values(),
-        step_span.values(),
-        n_cells,
-        tolerance};
-    const auto offset_values = offset_span.values();
-    py::array_t<bool> untrusted(fingerprint_view.shape(0));
-    const auto marks = marks_of(untrusted);
-    {
-        const py::gil_scoped_release released;
-        epibias::mark_untrusted(table, own, offset_values, marks);
-    }
-    return untrusted;
-}
-
-py::array_t<double> trusted_records(const py::object& similarities, const py::object& scores,
-                                    const py::object& offsets, const py::object& is_new,
-                                    std::int64_t k) {
-    HeldSpan<float> similarity_span("similarities", similarities);
-    HeldSpan<float> score_span("scores", scores);
-    HeldSpan<std::int64_t> offset_span("offsets", offsets);
-    const ArrayView<bool> new_view("is_new", is_new, {1});
-    const PoolToRecognize pool{similarity_span.values(), score_span.values(), offset_span.values()};
-    const std::int64_t n_queries = std::max<py::ssize_t>(std::ssize(pool.offsets) - 1, 0);
-    py::array_t<double> records({py::ssize_t{3}, static_cast<py::ssize_t>(n_queries)});
-    const MatrixView<double> filled{records.mutable_data(), 3, n_queries};
-    {
-        const py::gil_scoped_release released;
-        epibias::trusted_records(pool, bytes_of(new_view), k, filled);
-    }
-    return records;
 }
 
 py::tuple refuse_newcomers(const py::object& is_new, const py::object& offsets,
@@ -175,17 +114,8 @@ void bind_remembered(py::module_& module) {
                py::arg("offsets"), py::arg("k"), py::arg("mean_similarities"),
                py::arg("mean_scores"), "Queries whose first k are as remembered, bool.");
     module.def("mark_unremembered", &mark_unremembered, py::arg("similarities"), py::arg("scores"),
-               py::arg("offsets"), py::arg("remembered"),
+               py::arg("offsets"), py::arg("remembered"), py::arg("sparing"),
                "Candidates that were not in the pool when it was remembered, bool.");
-    module.def("fingerprints", &fingerprints, py::arg("rows"),
-               "What passages are known by, float32 [n_rows, 8].");
-    module.def("mark_untrusted", &mark_untrusted, py::arg("trusted"), py::arg("starts"),
-               py::arg("low"), py::arg("step"), py::arg("n_cells"), py::arg("tolerance"),
-               py::arg("fingerprints"), py::arg("offsets"),
-               "Candidates that were not in a trusted index, bool.");
-    module.def("trusted_records", &trusted_records, py::arg("similarities"), py::arg("scores"),
-               py::arg("offsets"), py::arg("is_new"), py::arg("k"),
-               "Centre, spread and similarity of what is not new, float64 [3, n_queries].");
     module.def("refuse_newcomers", &refuse_newcomers, py::arg("is_new"), py::arg("offsets"),
                py::arg("most_in_pool"), py::arg("most_in_selection"), py::arg("sources"),
                py::arg("most_of_source"),

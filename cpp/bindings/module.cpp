@@ -46,4 +46,5 @@ PYBIND11_MODULE(_core, module) {
     epibias::bindings::bind_bounded_selection(module);
     epibias::bindings::bind_echo_shares(module);
     epibias::bindings::bind_remembered(module);
+    epibias::bindings::bind_trusted_index(module);
 }

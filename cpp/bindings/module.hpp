@@ -15,5 +15,6 @@ void bind_biasdef_select(pybind11::module_& module);
 void bind_bounded_selection(pybind11::module_& module);
 void bind_echo_shares(pybind11::module_& module);
 void bind_remembered(pybind11::module_& module);
+void bind_trusted_index(pybind11::module_& module);
 
 }  // namespace epibias::bindings

@@ -77,70 +77,6 @@ class RememberedLine {
     std::vector<std::uint32_t> n_claims_;  // of each pair, as the first that somebody met
 };
 
-// ---- who is trusted --------------------------------------------------------------------------
-
-class TrustedGrid {
-  public:
-    explicit TrustedGrid(const TrustedTable& table) : table_(table) {
-        const std::int64_t n_columns = table.fingerprints.n_columns;
-        if (n_columns < 2) refuse("trusted", "at least 2 columns", std::to_string(n_columns));
-        check_count("low", "the grid's columns", table.low.size(), 2);
-        check_count("step", "the grid's columns", table.step.size(), 2);
-        check_at_least("n_cells", table.n_cells, 1);
-        // One look at each start would take longer than a query does: ends are cut where they are
-        // used.
-        const auto n_starts = static_cast<std::size_t>(table.n_cells * table.n_cells + 1);
-        check_count("starts", "cells, and one", table.starts.size(), n_starts);
-    }
-
-    struct Met {
-        std::int64_t first = -1;  // of the table, that the candidate meets
-        std::int64_t n = 0;
-    };
-    [[nodiscard]] Met met(const float* candidate) const {
-        Met found;
-        const Cells across = cells(static_cast<double>(candidate[0]), 0);
-        const Cells along = cells(static_cast<double>(candidate[1]), 1);
-        for (std::int64_t a = across.first; a <= across.last; ++a) {
-            const auto cell = static_cast<std::size_t>(a * table_.n_cells + along.first);
-            const auto after = static_cast<std::size_t>(a * table_.n_cells + along.last + 1);
-            const std::int64_t end = std::min(table_.starts[after], table_.fingerprints.n_rows);
-            for (std::int64_t row = std::max<std::int64_t>(table_.starts[cell], 0); row < end;
-                 ++row) {
-                if (!is_near(candidate, table_.fingerprints.row(row))) continue;
-                if (found.n++ == 0) found.first = row;
-            }
-        }
-        return found;
-    }
-
-  private:
-    struct Cells {
-        std::int64_t first, last;
-    };
-    // Those that a value within the tolerance may lie in. The ends keep what lies beyond.
-    [[nodiscard]] Cells cells(double value, std::size_t column) const {
-        return {cell(value - reach_, column), cell(value + reach_, column)};
-    }
-    [[nodiscard]] std::int64_t cell(double value, std::size_t column) const {
-        const double place = std::floor((value - table_.low[column]) / table_.step[column]);
-        if (!(place > 0)) return 0;  // also where it is no number: that is near nothing
-        return static_cast<std::int64_t>(std::min(place, static_cast<double>(table_.n_cells - 1)));
-    }
-    [[nodiscard]] bool is_near(const float* one, const float* other) const {
-        bool near = true;
-        for (std::int64_t column = 0; column < table_.fingerprints.n_columns; ++column) {
-            near &= std::abs(one[column] - other[column]) <= tolerance_;
-        }
-        return near;
-    }
-
-    const TrustedTable& table_;
-    float tolerance_ = static_cast<float>(table_.tolerance);
-    // Beyond what rounding to float32 may add.
-    double reach_ = table_.tolerance * (1 + 1e-3);
-};
-
 // ---- who is refused --------------------------------------------------------------------------
 
 class OfSource {
@@ -181,7 +117,7 @@ void mark_unchanged(const PoolToRecognize& pool, std::int64_t k,
 }
 
 void mark_unremembered(const PoolToRecognize& pool,
-                       std::span<const RememberedCandidates> remembered,
+                       std::span<const RememberedCandidates> remembered, bool sparing,
                        std::span<std::uint8_t> unremembered) {
     check_count("scores", "similarities", pool.scores.size(), pool.similarities.size());
     check_count("unremembered", "similarities", unremembered.size(), pool.similarities.size());
@@ -200,120 +136,8 @@ void mark_unremembered(const PoolToRecognize& pool,
             const auto similarity = static_cast<double>(pool.similarities[row]);
             const bool known = line.has(similarity, static_cast<double>(pool.scores[row]));
             const bool in_sight = similarity > line.lowest() + kSameCandidate;
-            unremembered[row] = !known && in_sight ? 1 : 0;
+            unremembered[row] = !known && (in_sight || !sparing) ? 1 : 0;
         }
-    }
-}
-
-void fingerprints(MatrixView<const float> rows, MatrixView<float> fingerprints) {
-    const std::int64_t n_numbers = std::min(kFingerprintNumbers, rows.n_columns);
-    if (fingerprints.n_rows != rows.n_rows || fingerprints.n_columns != n_numbers) {
-        refuse("fingerprints", "shape " + shape_text(rows.n_rows, n_numbers),
-               shape_text(fingerprints.n_rows, fingerprints.n_columns));
-    }
-    const std::int64_t n_columns = std::min(kFingerprintColumns, rows.n_columns);
-    RowReader<float> reader(rows);
-    for (std::int64_t row = 0; row < rows.n_rows; ++row) {
-        const float* const values = reader.row(row);
-        double lanes[kFingerprintNumbers] = {};  // in a fixed order, that a compiler can keep
-        std::int64_t column = 0;
-        for (; column + kFingerprintNumbers <= n_columns; column += kFingerprintNumbers) {
-            for (std::int64_t lane = 0; lane < kFingerprintNumbers; ++lane) {
-                const auto value = static_cast<double>(values[column + lane]);
-                lanes[lane] += value * value;
-            }
-        }
-        for (; column < n_columns; ++column) {
-            const auto value = static_cast<double>(values[column]);
-            lanes[column % kFingerprintNumbers] += value * value;
-        }
-        const double squared = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
-                               ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
-        if (!(squared > 0 && std::isfinite(squared))) {
-            refuse(
-                "rows",
-                "finite values, not all 0, in the first " + std::to_string(n_columns) + " columns",
-                "a length of " + number_text(std::sqrt(squared)) + " (row " + std::to_string(row) +
-                    ")");
-        }
-        const double scale = 1 / std::sqrt(squared);
-        float* const numbers = fingerprints.row(row);
-        for (std::int64_t number = 0; number < n_numbers; ++number) {
-            numbers[number] = static_cast<float>(static_cast<double>(values[number]) * scale);
-        }
-    }
-}
-
-void mark_untrusted(const TrustedTable& table, MatrixView<const float> fingerprints,
-                    std::span<const std::int64_t> offsets, std::span<std::uint8_t> untrusted) {
-    const TrustedGrid grid(table);
-    if (fingerprints.n_columns != table.fingerprints.n_columns) {
-        refuse("fingerprints", std::to_string(table.fingerprints.n_columns) + " columns",
-               std::to_string(fingerprints.n_columns));
-    }
-    check_count("untrusted", "fingerprints", untrusted.size(),
-                static_cast<std::size_t>(fingerprints.n_rows));
-    const std::int64_t n_queries = std::max<std::int64_t>(std::ssize(offsets) - 1, 0);
-    check_offsets(offsets, n_queries, fingerprints.n_rows);
-    struct Claim {
-        std::int64_t first, row, n;
-    };
-    std::vector<Claim> claims;
-    for (std::size_t query = 0; query < static_cast<std::size_t>(n_queries); ++query) {
-        claims.clear();
-        for (std::int64_t row = offsets[query]; row < offsets[query + 1]; ++row) {
-            const TrustedGrid::Met met = grid.met(fingerprints.row(row));
-            untrusted[static_cast<std::size_t>(row)] = met.n == 0 ? 1 : 0;
-            if (met.n != 0) claims.push_back({met.first, row, met.n});
-        }
-        std::ranges::sort(claims, [](const Claim& one, const Claim& other) {
-            return one.first != other.first ? one.first < other.first : one.row < other.row;
-        });
-        std::int64_t rank = 0;
-        for (std::size_t i = 0; i < claims.size(); ++i) {
-            rank = i > 0 && claims[i].first == claims[i - 1].first ? rank + 1 : 0;
-            if (rank >= claims[i].n) untrusted[static_cast<std::size_t>(claims[i].row)] = 1;
-        }
-    }
-}
-
-void trusted_records(const PoolToRecognize& pool, std::span<const std::uint8_t> is_new,
-                     std::int64_t k, MatrixView<double> records) {
-    check_at_least("k", k, 1);
-    check_count("scores", "similarities", pool.scores.size(), pool.similarities.size());
-    check_count("is_new", "similarities", is_new.size(), pool.similarities.size());
-    if (records.n_rows != 3) refuse("records", "3 rows", std::to_string(records.n_rows));
-    check_offsets(pool.offsets, records.n_columns, std::ssize(pool.similarities));
-    const std::int64_t least = std::max<std::int64_t>(k, 2);
-    std::vector<double> scores, similarities;
-    for (std::int64_t query = 0; query < records.n_columns; ++query) {
-        scores.clear();
-        similarities.clear();
-        const auto place = static_cast<std::size_t>(query);
-        const auto end = static_cast<std::size_t>(pool.offsets[place + 1]);
-        for (auto row = static_cast<std::size_t>(pool.offsets[place]); row < end; ++row) {
-            if (is_new[row] != 0) continue;
-            scores.push_back(static_cast<double>(pool.scores[row]));
-            similarities.push_back(static_cast<double>(pool.similarities[row]));
-        }
-        double* const record = records.data + query;
-        const std::int64_t n_columns = records.n_columns;
-        if (std::ssize(scores) < least) {
-            for (int value = 0; value < 3; ++value) {
-                record[value * n_columns] = std::numeric_limits<double>::quiet_NaN();
-            }
-            continue;
-        }
-        const auto mean_of = [](const std::vector<double>& values, std::size_t n) {
-            const auto value = [&](std::size_t i) { return values[i]; };
-            return pairwise_sum(value, 0, n) / static_cast<double>(n);
-        };
-        const double mean = mean_of(scores, scores.size());
-        const auto square = [&](std::size_t i) { return (scores[i] - mean) * (scores[i] - mean); };
-        const double sum = pairwise_sum(square, 0, scores.size());
-        record[0] = mean_of(scores, static_cast<std::size_t>(k));
-        record[n_columns] = std::sqrt(sum / static_cast<double>(scores.size() - 1));
-        record[2 * n_columns] = mean_of(similarities, static_cast<std::size_t>(k));
     }
 }
 

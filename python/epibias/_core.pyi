@@ -192,25 +192,8 @@ def mark_unremembered(
     scores: Float32Array,
     offsets: Int64Array,
     remembered: Sequence[tuple[int, Float64Array]],
+    sparing: bool,
 ) -> BoolArray: ...
-def fingerprints(rows: Float32Array) -> Float32Array: ...
-def mark_untrusted(
-    trusted: Float32Array,
-    starts: Int64Array,
-    low: Float64Array,
-    step: Float64Array,
-    n_cells: int,
-    tolerance: float,
-    fingerprints: Float32Array,
-    offsets: Int64Array,
-) -> BoolArray: ...
-def trusted_records(
-    similarities: Float32Array,
-    scores: Float32Array,
-    offsets: Int64Array,
-    is_new: BoolArray,
-    k: int,
-) -> Float64Array: ...
 def refuse_newcomers(
     is_new: BoolArray,
     offsets: Int64Array,
@@ -219,3 +202,18 @@ def refuse_newcomers(
     sources: Int64Array | None,
     most_of_source: int,
 ) -> tuple[BoolArray, Int64Array]: ...
+def fingerprints(rows: Float32Array, signs: Float32Array) -> Float32Array: ...
+def mark_untrusted(
+    trusted: Float32Array,
+    starts: Int64Array,
+    columns: Int64Array,
+    low: Float64Array,
+    step: Float64Array,
+    n_cells: int,
+    tolerance: float,
+    fingerprints: Float32Array,
+    offsets: Int64Array,
+) -> BoolArray: ...
+def trusted_records(
+    scores: Float32Array, offsets: Int64Array, is_new: BoolArray, k: int
+) -> Float64Array: ...

@@ -7,7 +7,6 @@ Beside `kernels`, and by the same rules. Ragged everywhere: query i owns the row
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from epibias import _core, _validate
 from epibias._dispatch import core_errors, on_cpu, on_cpu_or_none
 from epibias._validate import Float32Array, Float64Array, Int64Array
+from epibias.errors import InputError
 
 BoolArray = NDArray[np.bool_]
 
@@ -78,13 +78,13 @@ def mark_unremembered(
     scores: Float32Array,
     offsets: Int64Array,
     remembered: Sequence[tuple[int, Float64Array]],
+    *,
+    sparing: bool = True,
 ) -> BoolArray:
     """Mark the candidates that were not in the pool when their question was remembered.
 
     A candidate is known by its similarity and its score, to 1e-6. A copy of a remembered passage
-    is new, unless it was remembered, too. Candidates that are less similar than every remembered
-    one were out of its sight, and are not marked: a longer pool than the remembered one is no crowd
-    of newcomers.
+    is new, unless it was remembered, too.
 
     Parameters
     ----------
@@ -93,6 +93,9 @@ def mark_unremembered(
         Where each query's candidates start.
     remembered : sequence of (int, float64 [m, 2])
         Query, and similarity and score of what was there, in ascending similarity; m is 1 or more.
+    sparing : bool
+        Do not mark those that are less similar than every remembered one: they were out of its
+        sight, and a longer pool than the remembered one is no crowd of newcomers.
 
     Returns
     -------
@@ -115,183 +118,21 @@ def mark_unremembered(
     >>> mark_unremembered(x, y, np.array([0, 4]), [(0, there)])
     array([False,  True, False, False])
     """
-    given = (similarities, scores, offsets, remembered)
+    given = (similarities, scores, offsets, remembered, sparing)
     try:
         return _core.mark_unremembered(*given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):  # the last of a query that no integer holds
         pass
     _check_pool(similarities, scores, offsets)
-    for query, pairs in remembered:
-        _validate.integer("remembered", query, low=0)
-        on_cpu("remembered", pairs, np.float64, 2)
+    _validate.flag("sparing", sparing)
+    for one in remembered:
+        if not isinstance(one, tuple) or len(one) != 2:
+            expected = "pairs of a query and an array"
+            raise InputError("remembered", expected, type(one).__name__)
+        _validate.integer("remembered", one[0], low=0, high=len(offsets) - 2)
+        on_cpu("remembered", one[1], np.float64, 2)
     with core_errors():
         return _core.mark_unremembered(*given)
-
-
-def fingerprints(rows: Float32Array) -> Float32Array:
-    """Return the numbers that passages are known by: 8 values over the length of 64.
-
-    Parameters
-    ----------
-    rows : float32 [n, dim]
-        Of any length above 0.
-
-    Returns
-    -------
-    float32 [n, min(8, dim)]
-        The first values of each row, over the length of its first 64.
-
-    Raises
-    ------
-    InputError
-        A row of which these are all 0, or not finite.
-
-    References
-    ----------
-    docs/tilt_bound.md
-
-    Examples
-    --------
-    >>> fingerprints(np.array([[3, 4], [6, 8]], np.float32))
-    array([[0.6, 0.8],
-           [0.6, 0.8]], dtype=float32)
-    """
-    try:
-        return _core.fingerprints(rows)
-    except (TypeError, ValueError):
-        pass
-    on_cpu("rows", rows, np.float32, 2)
-    with core_errors():
-        return _core.fingerprints(rows)
-
-
-class TrustedTable(NamedTuple):
-    """Fingerprints of a trusted index, ordered by the cells of a grid over their first two columns.
-
-    Attributes
-    ----------
-    fingerprints : float32 [n_trusted, n_columns]
-        Cell (a, b) of `n_cells` by `n_cells` owns the rows `starts[a n_cells + b]` to
-        `starts[a n_cells + b + 1]`; a = floor((x - low) / step) of the first column, b of the
-        second, and the ends keep what lies beyond.
-    starts : int64 [n_cells² + 1]
-    low, step : float64 [2]
-    n_cells : int
-    tolerance : float
-        How far each number of the same passage may lie apart.
-
-    Examples
-    --------
-    >>> rows = np.array([[0.1, 0.2], [0.3, 0.2]], np.float32)
-    >>> TrustedTable(rows, np.array([0, 2]), np.zeros(2), np.ones(2), 1, 1e-4).n_cells
-    1
-    """
-
-    fingerprints: Float32Array
-    starts: Int64Array
-    low: Float64Array
-    step: Float64Array
-    n_cells: int
-    tolerance: float
-
-
-def mark_untrusted(
-    table: TrustedTable, fingerprints: Float32Array, offsets: Int64Array
-) -> BoolArray:
-    """Mark the candidates that are not in a trusted index.
-
-    One of them is, whose numbers all lie within the tolerance of a trusted passage's; of equal ones
-    as many as were trusted, the first of each query.
-
-    Parameters
-    ----------
-    table : TrustedTable
-    fingerprints : float32 [n_candidates, n_columns]
-    offsets : int64 [n_queries + 1]
-        Where each query's candidates start.
-
-    Returns
-    -------
-    bool [n_candidates]
-
-    Raises
-    ------
-    InputError
-        Arrays that do not fit.
-
-    References
-    ----------
-    docs/tilt_bound.md
-
-    Examples
-    --------
-    >>> rows = np.array([[0.1, 0.2], [0.3, 0.2]], np.float32)
-    >>> table = TrustedTable(rows, np.array([0, 2]), np.zeros(2), np.ones(2), 1, 1e-4)
-    >>> mark_untrusted(table, rows[[0, 1, 1]] + np.float32([[0], [1e-5], [0]]), np.array([0, 3]))
-    array([False, False,  True])
-    """
-    given = (*table, fingerprints, offsets)
-    try:
-        return _core.mark_untrusted(*given)
-    except (TypeError, ValueError):
-        pass
-    on_cpu("trusted", table.fingerprints, np.float32, 2)
-    on_cpu("starts", table.starts, np.int64, 1)
-    on_cpu("fingerprints", fingerprints, np.float32, 2)
-    on_cpu("offsets", offsets, np.int64, 1)
-    with core_errors():
-        return _core.mark_untrusted(*given)
-
-
-def trusted_records(
-    similarities: Float32Array,
-    scores: Float32Array,
-    offsets: Int64Array,
-    is_new: BoolArray,
-    k: int,
-) -> Float64Array:
-    """Describe each query's candidates without the new ones, as `CleanRecord` does.
-
-    Parameters
-    ----------
-    similarities, scores : float32 [n_candidates]
-    offsets : int64 [n_queries + 1]
-        Where each query's candidates start.
-    is_new : bool [n_candidates]
-    k : int
-
-    Returns
-    -------
-    float64 [3, n_queries]
-        Mean score of the first `k`, standard deviation of all scores, mean similarity of the first
-        `k`; NaN where there are fewer than `k`, or 2.
-
-    Raises
-    ------
-    InputError
-        Arrays that do not fit.
-
-    References
-    ----------
-    docs/tilt_bound.md
-
-    Examples
-    --------
-    >>> x, y = np.array([[0.9, 0.8, 0.7, 0.6], [9, 0, 2, 4]], np.float32)
-    >>> new = np.array([True, False, False, False])
-    >>> trusted_records(x, y, np.array([0, 4]), new, 2).ravel().round(2)
-    array([1.  , 2.  , 0.75])
-    """
-    given = (similarities, scores, offsets, is_new, k)
-    try:
-        return _core.trusted_records(*given)
-    except (TypeError, ValueError):
-        pass
-    _check_pool(similarities, scores, offsets)
-    on_cpu("is_new", is_new, np.bool_, 1)
-    _validate.integer("k", k, low=1)
-    with core_errors():
-        return _core.trusted_records(*given)
 
 
 def refuse_newcomers(
@@ -319,7 +160,7 @@ def refuse_newcomers(
     sources : int64 [n_candidates], optional
         Equal for candidates of one source.
     most_of_source : int, optional
-        Needs `sources`.
+        With `sources` only.
 
     Returns
     -------
@@ -329,7 +170,7 @@ def refuse_newcomers(
     Raises
     ------
     InputError
-        Arrays that do not fit.
+        Arrays that do not fit; `most_of_source` without `sources`.
 
     References
     ----------
@@ -343,13 +184,15 @@ def refuse_newcomers(
     >>> refuse_newcomers(new, np.array([0, 4]), np.array([2]), 2)
     (array([ True, False,  True,  True]), array([3]))
     """
+    if sources is None and most_of_source is not None:
+        raise InputError("most_of_source", "None without sources", repr(most_of_source))
+    on_cpu("is_new", is_new, np.bool_, 1)
     most_of_source = len(is_new) if most_of_source is None else most_of_source
     given = (is_new, offsets, most_in_pool, most_in_selection, sources, most_of_source)
     try:
         return _core.refuse_newcomers(*given)
     except (TypeError, ValueError):
         pass
-    on_cpu("is_new", is_new, np.bool_, 1)
     on_cpu("offsets", offsets, np.int64, 1)
     on_cpu("most_in_pool", most_in_pool, np.int64, 1)
     _validate.integer("most_in_selection", most_in_selection, low=0)

@@ -32,9 +32,10 @@ Marks unchanged(const Pool& pool, std::int64_t k, const std::vector<double>& sim
     return marks;
 }
 
-Marks unremembered(const Pool& pool, const std::vector<epibias::RememberedCandidates>& remembered) {
+Marks unremembered(const Pool& pool, const std::vector<epibias::RememberedCandidates>& remembered,
+                   bool sparing = true) {
     Marks marks(pool.similarities.size());
-    epibias::mark_unremembered(pool.view(), remembered, marks);
+    epibias::mark_unremembered(pool.view(), remembered, sparing, marks);
     return marks;
 }
 
@@ -75,6 +76,7 @@ TEST_CASE("mark_unremembered: by similarity and score, copies one for one, none 
                     {0, 7, 7}};
     // The second is a copy of the first; the sixth lies no higher than the lowest remembered one.
     CHECK(unremembered(pool, {{0, pairs}}) == Marks{0, 1, 1, 0, 1, 0, 0});
+    CHECK(unremembered(pool, {{0, pairs}}, false) == Marks{0, 1, 1, 0, 1, 1, 1});
     CHECK(unremembered(pool, {{1, pairs}}) == Marks(7));
     CHECK(unremembered(pool, {}) == Marks(7));
     const std::vector<double> twice = {0.5, 0.1, 0.9, 0.3, 0.9, 0.3};
@@ -90,65 +92,6 @@ TEST_CASE("mark_unremembered: by similarity and score, copies one for one, none 
           "remembered: expected finite values (query 0), got nan");
     CHECK(message_of([&] { unremembered(pool, {{0, {}}}); }) ==
           "remembered: expected pairs, at least one (query 0), got 0 numbers");
-}
-
-TEST_CASE("mark_untrusted: within the tolerance in each number, copies one for one") {
-    // Four cells, of 0.5: the first three passages in (0, 0), the last in (1, 1).
-    const std::vector<float> trusted = {0.1F, 0.1F, 0.4F, 0.4F, 0.45F, 0.2F, 0.9F, 0.9F};
-    const std::vector<std::int64_t> starts = {0, 3, 3, 3, 4};
-    const std::vector<double> low = {0, 0};
-    const std::vector<double> step = {0.5, 0.5};
-    epibias::TrustedTable table{{trusted.data(), 4, 2}, starts, low, step, 2, 0.1};
-    const std::vector<float> own = {0.1F,  0.15F, 0.1F,  0.1F, 0.52F, 0.25F,
-                                    0.25F, 0.25F, 1.95F, 0.9F, 0.95F, 0.95F};
-    const Offsets offsets = {0, 2, 6};
-    Marks marks(6);
-    epibias::mark_untrusted(table, {own.data(), 6, 2}, offsets, marks);
-    // The second is a copy; the third lies beyond its passage's cell; the fifth beyond the grid.
-    CHECK(marks == Marks{0, 1, 0, 1, 1, 0});
-    const std::vector<float> broken = {std::numeric_limits<float>::quiet_NaN(), 0.1F};
-    Marks one(1);
-    epibias::mark_untrusted(table, {broken.data(), 1, 2}, Offsets{0, 1}, one);
-    CHECK(one == Marks{1});
-    table.n_cells = 3;
-    CHECK(message_of([&] { epibias::mark_untrusted(table, {own.data(), 6, 2}, offsets, marks); }) ==
-          "starts: expected 10 values, as many as cells, and one, got 5");
-    table.n_cells = 2;
-    CHECK(message_of([&] {
-              epibias::mark_untrusted(table, {own.data(), 4, 3}, Offsets{0, 4}, marks);
-          }) == "fingerprints: expected 2 columns, got 3");
-}
-
-TEST_CASE("fingerprints: eight values over the length of 64; what has none is refused") {
-    std::vector<float> rows(2 * 70, 0.0F);
-    rows[1] = 3;
-    rows[63] = 4;
-    rows[70] = 1;
-    rows[70 + 64] = 100;  // not looked at
-    std::vector<float> numbers(16);
-    epibias::fingerprints({rows.data(), 2, 70}, {numbers.data(), 2, 8});
-    CHECK(numbers == std::vector<float>{0, 0.6F, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0});
-    rows[70] = 0;
-    CHECK(
-        message_of([&] { epibias::fingerprints({rows.data(), 2, 70}, {numbers.data(), 2, 8}); }) ==
-        "rows: expected finite values, not all 0, in the first 64 columns, got a length of 0 "
-        "(row 1)");
-    CHECK(message_of([&] {
-              epibias::fingerprints({rows.data(), 2, 70}, {numbers.data(), 2, 7});
-          }) == "fingerprints: expected shape (2, 8), got (2, 7)");
-}
-
-TEST_CASE("trusted_records: of what is not new; NaN where that is too little") {
-    const Pool pool{{0.9F, 0.8F, 0.7F, 0.6F, 0.5F}, {9, 0, 2, 4, 1}, {0, 4, 5}};
-    std::vector<double> records(6);
-    epibias::trusted_records(pool.view(), Marks{1, 0, 0, 0, 0}, 2, {records.data(), 3, 2});
-    CHECK(records[0] == 1.0);
-    CHECK(records[2] == 2.0);
-    CHECK(records[4] == doctest::Approx(0.75));
-    for (const std::size_t value : {1U, 3U, 5U}) CHECK(std::isnan(records[value]));
-    CHECK(message_of([&] {
-              epibias::trusted_records(pool.view(), Marks(5), 0, {records.data(), 3, 2});
-          }) == "k: expected an integer of at least 1, got 0");
 }
 
 TEST_CASE("refuse_newcomers: a wave, the first few of a selection, the first of a source") {

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+import numpy as np
 import typer
 
 from epibias.cli import options
 from epibias.cli.console import check_output, guarded
 from epibias.cli.streams import say
 from epibias.errors import InputError
+
+if TYPE_CHECKING:
+    from epibias.defenses.trusted_index import TrustedIndex
+    from epibias.pool import CandidatePool
 
 
 @guarded
@@ -22,7 +27,9 @@ def calibrate(
             "--trusted-index it may be left out."
         ),
     ),
-    output: str = typer.Option(..., "--output", "-o", help="The memory's file, mode 0600."),
+    output: str = typer.Option(
+        ..., "--output", "-o", help="What `filter --memory` reads, mode 0600."
+    ),
     anchors: str | None = typer.Option(
         None, help="JSONL file of anchor passages; topic on its lines, where there are several."
     ),
@@ -33,8 +40,9 @@ def calibrate(
     encoder: str = options.ENCODER,
     cache: bool = options.CACHE,
     k: int = typer.Option(5, help="Passages of a selection."),
-    false_removal: float = typer.Option(
-        0.05, help="Most clean questions, as a share, that may lose anything where none is known."
+    false_removal: float | None = typer.Option(
+        None,
+        help="Most clean questions, as a share, that may lose anything where none is known: .05.",
     ),
     newcomer_share: float = typer.Option(
         0.02, help="Share of the index that will come honestly until the next calibration."
@@ -46,8 +54,10 @@ def calibrate(
             "of each are kept, and any other passage is a newcomer, whatever the question."
         ),
     ),
-    remember: bool = typer.Option(
-        True, help="Keep of each question numbers of its clean pool; its text only as a digest."
+    remember: bool | None = typer.Option(
+        None,
+        "--remember/--no-remember",
+        help="Keep of each question numbers of its clean pool; its text only as a digest. Yes.",
     ),
 ) -> None:
     """Learn from clean pools, or of a whole index, what `filter --memory` goes by."""
@@ -65,21 +75,35 @@ def calibrate(
     fitted, names = axis_source.axis_of_options(
         anchors, axis, lazy, method=method, penalty=penalty, center=center
     )
-    options_of: dict[str, Any] = {"newcomer_share": newcomer_share}
+    trusted = None
     if trusted_index is not None:
         passages = jsonl.read_lines(trusted_index, "--trusted-index")
-        jsonl.passage_ids(passages)  # refuses what has none, or one twice
-        rows = lazy.passages(passages, "--trusted-index")
-        options_of["trusted_index"] = TrustedIndex.of(rows)
+        jsonl.passage_ids(passages)  # refuses one that is there twice
+        trusted = TrustedIndex.of(lazy.passages(passages, "--trusted-index"))
+        if trusted.dim != fitted.dim:
+            expected = f"vectors of {fitted.dim} columns, as the axis has"
+            raise InputError("--trusted-index", expected, str(trusted.dim), trusted_index)
     if queries is None:
-        defense, source = TiltBound(k, echo=1.0, **options_of), f"{len(passages)} passages"
+        assert trusted is not None  # noqa: S101  for mypy; one of the two is there
+        for option, value in (("--false-removal", false_removal), ("--remember", remember)):
+            if value is not None:
+                raise InputError(option, "no such option without clean pools", repr(value))
+        defense = TiltBound.of_index(trusted, k, newcomer_share=newcomer_share)
+        source = f"{len(trusted)} passages"
     else:
         lines = jsonl.read_lines(queries, "queries")
         pool, _ = candidates.pool_of_lines(
             lines, jsonl.query_ids(lines), lazy, fitted, names, k, texts=True
         )
+        if trusted is not None:
+            _check_index(trusted, pool)
         defense = TiltBound.calibrated(
-            pool, k, false_removal=false_removal, remember=remember, **options_of
+            pool,
+            k,
+            false_removal=0.05 if false_removal is None else false_removal,
+            remember=remember is not False,
+            newcomer_share=newcomer_share,
+            trusted_index=trusted,
         )
         source = f"{pool.n_queries} clean pools"
     write_tilt_bound(SavedTiltBound.of(defense, fitted, names), output)
@@ -87,3 +111,17 @@ def calibrate(
         say(axis_source.summary(one))
     kept = f"{len(defense.memory)} questions" if defense.memory is not None else "no question"
     say(f"{defense.name} from {source}; {kept} remembered in {output}")
+
+
+def _check_index(trusted: TrustedIndex, pool: CandidatePool) -> None:
+    """Refuse an index that has none of the clean candidates; warn of one that lacks some."""
+    new = trusted.newcomers(pool, np.ones(pool.n_queries, np.bool_))
+    count, total = np.count_nonzero(new), len(new)
+    if count == total:
+        expected = "the passages that the clean pools are of"
+        raise InputError("--trusted-index", expected, f"none of their {total} candidates")
+    if count:
+        say(
+            f"epibias: warning: {count} of {total} candidates of the clean pools are not in "
+            "--trusted-index: `filter` will take them for newcomers"
+        )

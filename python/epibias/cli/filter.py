@@ -161,17 +161,24 @@ def _saved(
 
 
 def _say_unknown(defense: TiltBound, selection: Selection) -> None:
-    """Tell how many questions the memory does not know, and what guards them then."""
+    """Tell of how many questions nothing is known, and what guards them then."""
     known = selection.diagnostics["known"].tolist()
     unknown = known.count("nothing")
-    if unknown:
-        left = "echoes are left out"
-        if not defense.has_echo_limit:
-            left = "and it has no echo limit: they are not defended"
-        say(
-            f"epibias: warning: {unknown} of {len(known)} questions are not in the memory: their "
-            f"tilt is not bounded, {left}"
-        )
+    if not unknown:
+        return
+    why = "are not in the memory"
+    left = (
+        "echoes are left out"
+        if defense.has_echo_limit
+        else ("and it has no echo limit: they are not defended")
+    )
+    if defense.trusted_index is not None:
+        why = f"have fewer than {max(defense.k, 2)} candidates that are in the trusted index"
+        left = "newcomers are refused"
+    say(
+        f"epibias: warning: {unknown} of {len(known)} questions {why}: their tilt is not "
+        f"bounded, {left}"
+    )
 
 
 def _say_refused(selection: Selection) -> None:
@@ -181,8 +188,8 @@ def _say_refused(selection: Selection) -> None:
     if short:
         say(
             f"epibias: warning: {short} of {len(selection)} questions got fewer passages than "
-            "asked for, the others being newcomers (n_refused): with another encoder or precision "
-            "of the vectors than `epibias calibrate` had, all are"
+            "asked for, the others being newcomers (n_refused): with another encoder, index or "
+            "precision of the vectors than `epibias calibrate` had, all are"
         )
 
 

@@ -301,3 +301,43 @@ class CleanMemory:
 
     def __repr__(self) -> str:
         return f"CleanMemory({len(self.records)} questions, k={self.k})"
+
+
+def recalled(
+    memory: CleanMemory | None, pool: CandidatePool
+) -> tuple[Float64Array, list[tuple[int, Float64Array]]]:
+    """Look up what is remembered of each query of a pool.
+
+    Parameters
+    ----------
+    memory : CleanMemory, optional
+    pool : CandidatePool
+
+    Returns
+    -------
+    records : float64 [4, n_queries]
+        Centre, spread, similarity and echo; NaN where not known.
+    candidates : list of (int, float64 [m, 2])
+        Each query of which candidates are remembered, with these, as `CleanMemory.entry` has them.
+
+    Examples
+    --------
+    >>> from epibias.polarization import PolarizationAxis
+    >>> rows = np.array([[1, 0.1], [1, -0.2], [1, 0.5], [0.1, 1]], np.float32)
+    >>> axis = PolarizationAxis.fit(np.array([[1, 1], [1, -1]] * 2, np.float32))
+    >>> pool = CandidatePool.from_vectors(rows[:1], rows, axis, query_texts=["Why?"])
+    >>> records, candidates = recalled(CleanMemory.of(pool, k=2), pool)
+    >>> records.shape, len(candidates), recalled(None, pool)[0][0]
+    ((4, 1), 1, array([nan]))
+    """
+    records = np.full((4, pool.n_queries), np.nan)
+    candidates = []
+    if memory is not None and pool.query_texts is not None:
+        topics = pool.topics or (None,) * pool.n_queries
+        for query, asked in enumerate(zip(pool.query_texts, topics, strict=True)):
+            entry = memory.entry(*asked)
+            if entry is not None:
+                records[:, query] = entry[0][:4]
+                if len(entry[1]):
+                    candidates.append((query, entry[1]))
+    return records, candidates

@@ -6,12 +6,10 @@ queries at once. Owns no threshold: who asks has them.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
-from epibias._plain import described
 from epibias._validate import Float64Array, Int64Array
 from epibias.defenses.newcomers import BoolArray, most_honest
 from epibias.errors import InputError
@@ -179,7 +177,7 @@ def refused(
     Raises
     ------
     InputError
-        A source that is neither text nor number.
+        A newcomer's source that is neither text nor number.
 
     Returns
     -------
@@ -202,21 +200,27 @@ def refused(
     sources: Any = (pool.metadata or {}).get("source")
     numbers = None
     if per_source is not None and sources is not None:
-        number_of: dict[Any, int] = {}
-        try:
-            numbered = [number_of.setdefault(one, len(number_of)) for one in sources]
-        except TypeError:
-            got = next(described(one) for one in sources if not isinstance(one, Hashable))
-            raise InputError("metadata['source']", "texts, numbers or None", got) from None
-        numbers = np.array(numbered, np.int64)
+        rows = np.flatnonzero(new)
+        numbers = np.zeros(len(new), np.int64)
+        numbers[rows] = _numbered([sources[row] for row in rows.tolist()])
     return refuse_newcomers(
         new,
         pool.offsets,
         most_in_pool,
         most_honest(k, share),
         sources=numbers,
-        most_of_source=per_source,
+        most_of_source=None if numbers is None else per_source,
     )
+
+
+def _numbered(sources: list[Any]) -> list[int]:
+    """Give equal sources equal numbers."""
+    number_of: dict[Any, int] = {}
+    try:
+        return [number_of.setdefault(one, len(number_of)) for one in sources]
+    except TypeError as error:
+        expected = "texts, numbers or None of newcomers"
+        raise InputError("metadata['source']", expected, str(error)) from None
 
 
 def leave_out_repeats(

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from epibias import _validate
-from epibias._validate import Float64Array
+from epibias._validate import Float32Array
 from epibias.defenses.calibration import limit_of_questions, why_no_limit
-from epibias.defenses.clean_memory import CleanMemory
+from epibias.defenses.clean_memory import CleanMemory, recalled
 from epibias.defenses.left_out import (
     echo_test,
     leave_out_repeats,
@@ -31,13 +31,15 @@ from epibias.defenses.trusted_index import TrustedIndex
 from epibias.errors import CalibrationWarning, InputError
 from epibias.kernels_remembered import mark_unchanged
 from epibias.kernels_tilt import EchoTest, bounded_selection
+from epibias.kernels_trusted import trusted_records
 from epibias.pool import CandidatePool
+from epibias.retrieval import CosineIndex
 from epibias.selection import Selection
 
-# Most of a clean selection that a question's own echo limit may cost: one in k + 1 honest newcomers
-# exceeds the largest of k shares. With k = 5 it holds to a newcomer_share of .03.
+# Most of a clean selection that a question's own echo limit may cost where there is another: one in
+# k + 1 honest newcomers exceeds the largest of k shares. With k = 5 it holds to a share of .03.
 OWN_LIMIT_COSTS = 0.005
-KNOWN = np.array(["nothing", "memory", "version"])  # where a centre comes from
+KNOWN = np.array(["nothing", "memory", "trusted"])  # where a centre comes from
 
 
 @dataclass(frozen=True)
@@ -70,14 +72,14 @@ class TiltBound:
         left alone; a candidate that was not in the pool then is a newcomer. With vectors of another
         encoder, or precision, than then all are, and nothing is selected.
     trusted_until : str, optional
-        Candidates with a later `metadata["time"]`, or none, are newcomers, unless the memory or
-        `trusted_index` has them, or they are less similar than all that the memory has. Without
-        times in the pool it does nothing.
+        Candidates with a later `metadata["time"]`, or none, are newcomers, unless the memory has
+        them. Without times in the pool it does nothing.
     trusted_index : TrustedIndex, or its plain values, optional
         All passages that the index had while it was trusted: candidates that are not among them
-        are newcomers, whatever the question, unless their time or the memory says otherwise.
-        Of a question that is not remembered its trusted candidates give the centre, if they are at
-        least `k`, and its own echo limit.
+        are newcomers, whatever the question and their time, unless the memory has them. `of_index`
+        makes a defence of it alone. Of a question that is not remembered the candidates that are
+        trusted, by index or time, give the centre, if they are at least `k`; and, where `echo` is
+        not None, the largest share of the first `k` of them is its own echo limit.
     newcomer_share : float
         Share of the index that came honestly since it was trusted, in [0, 1]. With more newcomers
         in a pool than that explains (at a risk of .05) none of them is selected, else no more than
@@ -134,6 +136,9 @@ class TiltBound:
             plain["per_source"] = _validate.integer("per_source", self.per_source, low=1)
         if self.trusted_until is not None:
             newcomers([], self.trusted_until)  # refuses what is no time
+        if self.trusted_until is not None and self.trusted_index is not None:
+            expected = "None beside a trusted_index, which tells all newcomers"
+            raise InputError("trusted_until", expected, repr(self.trusted_until))
         if self.memory is not None and not isinstance(self.memory, CleanMemory):
             plain["memory"] = CleanMemory.of_plain(self.memory, plain["k"])
         elif self.memory is not None and self.memory.k != self.k:
@@ -142,6 +147,40 @@ class TiltBound:
             plain["trusted_index"] = TrustedIndex.of_plain(self.trusted_index)
         for name, value in plain.items():
             object.__setattr__(self, name, value)
+
+    @classmethod
+    def of_index(
+        cls,
+        index: CosineIndex | Float32Array | TrustedIndex,
+        k: int = 5,
+        **options: Any,  # noqa: ANN401  as the constructor takes them
+    ) -> TiltBound:
+        """Guard every question by what a trusted index has; nothing is calibrated.
+
+        Parameters
+        ----------
+        index : CosineIndex, float32 [n_passages, dim], or TrustedIndex
+            All that may be retrieved and is trusted.
+        k : int
+        **options
+            Other parameters. `echo` is 1 unless told: of a question only its own limit counts.
+
+        Returns
+        -------
+        TiltBound
+
+        Raises
+        ------
+        InputError
+            As the constructor and `TrustedIndex.of`.
+
+        Examples
+        --------
+        >>> TiltBound.of_index(np.eye(3, dtype=np.float32)).name
+        'tilt_bound[echo=1, trusted_index=3 passages]'
+        """
+        trusted = index if isinstance(index, TrustedIndex) else TrustedIndex.of(index)
+        return cls(k, **{"echo": 1.0, "trusted_index": trusted, **options})
 
     @classmethod
     def calibrated(
@@ -241,7 +280,7 @@ class TiltBound:
         return f"tilt_bound[{', '.join(parts)}]" if parts else "tilt_bound"
 
     def parameters(self) -> dict[str, object]:
-        """Return the parameters as plain values; memory and index as what they hold.
+        """Return the parameters as plain values: of a memory its records, of an index which it is.
 
         Returns
         -------
@@ -251,7 +290,7 @@ class TiltBound:
         if self.memory is not None:
             values["memory"] = {key: list(one) for key, one in self.memory.records.items()}
         if self.trusted_index is not None:
-            values["trusted_index"] = self.trusted_index.plain()
+            values["trusted_index"] = self.trusted_index.identity()
         return {"defense": "tilt_bound", **values}
 
     def select(self, pool: CandidatePool, *, judge_all: bool = False) -> Selection:
@@ -270,39 +309,36 @@ class TiltBound:
         -------
         Selection
             Diagnostics, one value a query: `known` (where the centre comes from: "memory",
-            "version", which is the trusted candidates, or "nothing"), `tilt_before` and
-            `tilt_after` (mean score of the first k that may be selected, and of the selection, less
-            the centre, in spreads; NaN where nothing is known), `n_echo`, `n_repeat` and
-            `n_refused` (candidates left out as an echo, of those that were read, as a repeat, as a
-            newcomer), `unchanged` (left alone, being what is remembered).
+            "trusted" candidates, or "nothing"), `tilt_before` and `tilt_after` (mean score of the
+            first k that may be selected, and of the selection, less the centre, in spreads; NaN
+            where nothing is known), `n_echo`, `n_repeat` and `n_refused` (candidates left out as an
+            echo, of those that were read, as a repeat, as a newcomer), `unchanged` (left alone).
 
         Raises
         ------
         InputError
-            A time that is no text.
+            A time that is no text, vectors of another width than the trusted index has.
         """
         offsets = pool.offsets
         filled = offsets[1:] > offsets[:-1]
-        records, candidates = self._remembered(pool)
+        records, candidates = recalled(self.memory, pool)
         centres, spreads, similarities, own_echoes = records
         unchanged = mark_unchanged(
             pool.similarities, pool.scores, offsets, self.k, similarities, centres
         )
         looked_at = filled > unchanged
-        told = from_version = np.zeros(len(unchanged), np.bool_)
+        told = from_trusted = np.zeros(len(unchanged), np.bool_)
         n_repeat = n_refused = np.zeros(len(unchanged), np.int64)
         allowed: BoolArray | None = None
         echoes: EchoTest | None = None
         if np.count_nonzero(looked_at):
-            told, new, from_version = told_newcomers(
-                pool,
-                looked_at,
-                records,
-                candidates,
-                k=self.k,
-                trusted_until=self.trusted_until,
-                trusted_index=self.trusted_index,
+            told, new = told_newcomers(
+                pool, looked_at, candidates, self.trusted_until, self.trusted_index
             )
+            if new is not None:
+                made = trusted_records(pool.scores, offsets, new, self.k)
+                from_trusted = told & np.isnan(centres) & ~np.isnan(made[0])
+                np.copyto(records[:2], made, where=from_trusted)
             if new is not None and np.count_nonzero(new):
                 out, n_refused = refused(
                     pool, new, k=self.k, share=self.newcomer_share, per_source=self.per_source
@@ -319,21 +355,21 @@ class TiltBound:
                 if np.count_nonzero(told) < len(told):
                     tested = tested | ~np.repeat(told, pool.sizes)
             if self.echo is not None and (tested is None or np.count_nonzero(tested)):
-                few = self.newcomer_share / (self.k + 1) <= OWN_LIMIT_COSTS
+                costs_little = self.newcomer_share / (self.k + 1) <= OWN_LIMIT_COSTS
                 echoes = echo_test(
                     pool,
                     own_echoes,
-                    None if few else told,
+                    None if costs_little or not self.has_echo_limit else told,
                     tested,
                     echo=self.echo,
                     echo_of_two=self.echo_of_two,
                     left_alone=unchanged,
                     every_candidate=judge_all,
-                    by_others=from_version if np.count_nonzero(from_version) else None,
+                    by_others=from_trusted if np.count_nonzero(from_trusted) else None,
                 )
         has_centre = np.isfinite(centres) & filled
         known = has_centre.astype(np.int64)
-        known[from_version] = 2
+        known[from_trusted] = 2
         drift = max(self.bound, honest_drift(self.k, self.newcomer_share))
         widths = np.where(told, drift, self.bound) * spreads
         widths[~((has_centre > unchanged) & (spreads >= 0))] = np.inf
@@ -362,22 +398,3 @@ class TiltBound:
             "unchanged": unchanged,
         }
         return Selection.of_arrays(*parts[:7], diagnostics)
-
-    def _remembered(
-        self, pool: CandidatePool
-    ) -> tuple[Float64Array, list[tuple[int, Float64Array]]]:
-        """One record a query, float64 [4, n_queries], NaN for what is not known; and candidates.
-
-        Of the second one for each query of which candidates are remembered.
-        """
-        records = np.full((4, pool.n_queries), np.nan)
-        candidates = []
-        if self.memory is not None and pool.query_texts is not None:
-            topics = pool.topics or (None,) * pool.n_queries
-            for query, asked in enumerate(zip(pool.query_texts, topics, strict=True)):
-                entry = self.memory.entry(*asked)
-                if entry is not None:
-                    records[:, query] = entry[0][:4]
-                    if len(entry[1]):
-                        candidates.append((query, entry[1]))
-        return records, candidates

@@ -127,6 +127,9 @@ def write_tilt_bound(saved: SavedTiltBound, path: Path | str) -> None:
     ...     read_tilt_bound(place).defense.name
     'tilt_bound[echo=0.6]'
     """
+    parameters = saved.defense.parameters()
+    if saved.defense.trusted_index is not None:
+        parameters["trusted_index"] = saved.defense.trusted_index.plain()
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -134,7 +137,7 @@ def write_tilt_bound(saved: SavedTiltBound, path: Path | str) -> None:
             {"topic": name, "axis": [shortest(value) for value in row]}
             for name, row in saved.axes.items()
         ],
-        "parameters": saved.defense.parameters(),
+        "parameters": parameters,
     }
     text = json.dumps(document, allow_nan=False) + "\n"
     with _files.replacing(path) as temporary:

@@ -16,39 +16,33 @@ from epibias._validate import Float64Array
 from epibias.defenses.newcomers import BoolArray, newcomers
 from epibias.defenses.selecting import query_slices
 from epibias.defenses.trusted_index import TrustedIndex
-from epibias.kernels_remembered import mark_unremembered, trusted_records
+from epibias.kernels_remembered import mark_unremembered
 from epibias.pool import CandidatePool
 
 
 def told_newcomers(
     pool: CandidatePool,
     looked_at: BoolArray,
-    records: Float64Array,
     candidates: Sequence[tuple[int, Float64Array]],
-    *,
-    k: int,
     trusted_until: str | None,
     trusted_index: TrustedIndex | None = None,
-) -> tuple[BoolArray, BoolArray | None, BoolArray]:
+) -> tuple[BoolArray, BoolArray | None]:
     """Mark the newcomers of the queries that are looked at.
 
-    A candidate is new by its time, by not being in the trusted index, or by not being remembered;
-    where several can tell, by all of them: one that the memory has, or that was out of its sight
-    (`mark_unremembered`), is not new. Where nothing is remembered of a query and the candidates
-    that are not new by time or index are at least `k`, they become its record.
+    A candidate is new by its time, or by not being in the trusted index, unless a memory has it.
+    Where only a memory can tell, those are new that it has not, and would have (`sparing` of
+    `mark_unremembered`).
 
     Parameters
     ----------
     pool : CandidatePool
         Its `metadata["time"]` is read, where there is one and `trusted_until` is given.
     looked_at : bool [n_queries]
-    records : float64 [4, n_queries]
-        Centre, spread, similarity and echo, NaN where not known; changed in place.
     candidates : sequence of (int, float64 [m, 2])
         Queries of which candidates are remembered, and these, as `mark_unremembered` takes them.
-    k : int
     trusted_until : str, optional
     trusted_index : TrustedIndex, optional
+        In place of times.
 
     Returns
     -------
@@ -56,8 +50,6 @@ def told_newcomers(
         Queries of which newcomers can be told.
     new : bool [n_candidates] or None
         None where there is no such query.
-    from_version : bool [n_queries]
-        Queries whose record was made here.
 
     Raises
     ------
@@ -71,35 +63,25 @@ def told_newcomers(
     >>> rows = np.array([[1, 0.1], [1, 0.2], [1, 0.3]], np.float32)
     >>> pool = CandidatePool.from_vectors(np.array([[1, 0]], np.float32), rows, axis,
     ...     metadata={"time": [["2026-03-01", "2026-01-01", "2026-01-01"]]})
-    >>> told, new, from_version = told_newcomers(pool, np.ones(1, bool), np.full((4, 1), np.nan),
-    ...     [], k=2, trusted_until="2026-02-01")
-    >>> told, new, from_version
-    (array([ True]), array([ True, False, False]), array([ True]))
+    >>> told_newcomers(pool, np.ones(1, bool), [], "2026-02-01")
+    (array([ True]), array([ True, False, False]))
     """
-    told, from_version = np.zeros((2, pool.n_queries), np.bool_)
     new: BoolArray | None = None
-    if trusted_until is not None and (pool.metadata or {}).get("time") is not None:
-        new = of_newcomers(pool, np.flatnonzero(looked_at).tolist(), trusted_until)
     if trusted_index is not None:
-        strange = trusted_index.newcomers(pool, looked_at)
-        new = strange if new is None else new & strange
-    if new is not None:
-        told |= looked_at
-        made = trusted_records(pool.similarities, pool.scores, pool.offsets, new, k)
-        from_version = looked_at & np.isnan(records[0]) & ~np.isnan(made[0])
-        np.copyto(records[:3], made, where=from_version)
+        new = trusted_index.newcomers(pool, looked_at)
+    elif trusted_until is not None and (pool.metadata or {}).get("time") is not None:
+        new = of_newcomers(pool, np.flatnonzero(looked_at).tolist(), trusted_until)
+    told = looked_at.copy() if new is not None else np.zeros(pool.n_queries, np.bool_)
     known = [one for one in candidates if looked_at[one[0]]]
     if known:
-        places = [query for query, _ in known]
-        strange = mark_unremembered(pool.similarities, pool.scores, pool.offsets, known)
-        if new is None:
-            new = strange
-        else:
-            in_memory = np.zeros(pool.n_queries, np.bool_)
-            in_memory[places] = True
-            new &= strange | ~np.repeat(in_memory, pool.sizes)
-        told[places] = True
-    return told, new, from_version
+        strange = mark_unremembered(
+            pool.similarities, pool.scores, pool.offsets, known, sparing=new is None
+        )
+        in_memory = np.zeros(pool.n_queries, np.bool_)
+        in_memory[[query for query, _ in known]] = True
+        told |= in_memory
+        new = strange if new is None else new & (strange | ~np.repeat(in_memory, pool.sizes))
+    return told, new
 
 
 def of_newcomers(pool: CandidatePool, queries: Sequence[int], trusted_until: str) -> BoolArray:

@@ -1,17 +1,20 @@
 """Which passages were in an index while it was trusted, told by a few numbers of each vector.
 
-A passage is known again by the first eight values of its vector, over the length of the first 64:
+A passage is known again by eight sums of its unit vector's values with fixed signs, a count sketch:
 no text, no name and no time is needed, and no question asked before. In: the vectors of the index;
-later candidates' vectors. Out: marks of those that were not there. Eight values are no vector: text
-cannot be recovered from them.
+later candidates' vectors. Out: marks of those that were not there. Vectors have to come from one's
+own encoder: who writes them himself can write one with any eight sums. From these no text can be
+read, but who guesses a passage, and has the encoder, can confirm the guess.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,14 +25,14 @@ from epibias._plain import described
 from epibias._validate import Float32Array
 from epibias.defenses.newcomers import BoolArray
 from epibias.errors import InputError
-from epibias.kernels_remembered import TrustedTable, fingerprints, mark_untrusted
+from epibias.kernels_trusted import TrustedTable, fingerprints, mark_untrusted
 from epibias.pool import CandidatePool
 from epibias.retrieval import CosineIndex
 
 N_NUMBERS = 8  # of a passage, or as many as its vector has
-# Through float16 they move by 1.3e-4 at most, by a changed digit, article or final stop by 8e-4 and
-# more (all-MiniLM-L6-v2 and all-mpnet-base-v2, 150 passages).
-SAME = 3e-4
+# Through float16 they move by 2.9e-4 at most, by a changed digit, article or final stop by 1.9e-3
+# and more (all-MiniLM-L6-v2 and all-mpnet-base-v2, 150 passages).
+SAME = 1e-3
 _MOST_CELLS = 2048  # a side of the grid
 
 
@@ -42,7 +45,7 @@ class TrustedIndex:
     dim : int
         Of the vectors.
     numbers : float32 [n_passages, min(8, dim)]
-        As `epibias.kernels_remembered.fingerprints` gives them, in any order.
+        As `epibias.kernels_trusted.fingerprints` gives them, in any order.
 
     Raises
     ------
@@ -70,9 +73,11 @@ class TrustedIndex:
             raise InputError("numbers", expected, str(numbers.shape))
         if not np.isfinite(numbers).all():
             raise InputError("numbers", "finite values", "others")
-        numbers = numbers[np.lexsort(numbers.T[::-1])]
-        object.__setattr__(self, "numbers", numbers)
-        object.__setattr__(self, "table", _table(numbers))
+        table = _table(numbers[np.lexsort(numbers.T[::-1])])
+        for array in table[:5]:
+            array.flags.writeable = False
+        object.__setattr__(self, "numbers", table.fingerprints)
+        object.__setattr__(self, "table", table)
 
     @classmethod
     def of(cls, index: CosineIndex | Float32Array) -> TrustedIndex:
@@ -90,7 +95,7 @@ class TrustedIndex:
         Raises
         ------
         InputError
-            A row that is 0 or not finite in its first 64 columns; no passage.
+            A row that is 0 or not finite; no passage; vectors of two columns at least.
 
         Examples
         --------
@@ -98,8 +103,9 @@ class TrustedIndex:
         3
         """
         embeddings = index.embeddings if isinstance(index, CosineIndex) else index
+        _validate.array("embeddings", embeddings, dtype=np.float32, ndim=2)
         with renamed(rows="embeddings"):
-            numbers = fingerprints(embeddings)
+            numbers = fingerprints(embeddings, _signs(embeddings.shape[1]))
         return cls(embeddings.shape[1], numbers)
 
     @classmethod
@@ -126,7 +132,8 @@ class TrustedIndex:
         True
         """
         if not isinstance(plain, Mapping) or set(plain) != {"dim", "numbers"}:
-            raise InputError("trusted_index", "dim and numbers", described(plain))
+            expected = "a TrustedIndex, or its dim and numbers"
+            raise InputError("trusted_index", expected, described(plain))
         numbers = plain["numbers"]
         try:
             content = base64.b64decode(numbers, validate=True)
@@ -143,7 +150,7 @@ class TrustedIndex:
             return cls(dim, rows)
 
     def plain(self) -> dict[str, Any]:
-        """Return it as plain values, for a manifest or a file: 43 letters a passage.
+        """Return it as plain values, for a file: 43 letters a passage.
 
         Returns
         -------
@@ -151,6 +158,16 @@ class TrustedIndex:
         """
         content = self.numbers.astype("<f4").tobytes()
         return {"dim": self.dim, "numbers": base64.b64encode(content).decode("ascii")}
+
+    def identity(self) -> dict[str, Any]:
+        """Tell which index it is, for a manifest, without its numbers.
+
+        Returns
+        -------
+        dict
+        """
+        digest = hashlib.sha256(self.numbers.astype("<f4").tobytes()).hexdigest()
+        return {"n_passages": len(self), "dim": self.dim, "sha256": digest}
 
     def newcomers(self, pool: CandidatePool, queries: BoolArray) -> BoolArray:
         """Mark the candidates of these queries that were not in the index.
@@ -207,21 +224,30 @@ class TrustedIndex:
         return f"TrustedIndex({len(self)} passages, dim={self.dim})"
 
 
+@lru_cache(maxsize=16)
+def _signs(dim: int) -> Float32Array:
+    """Signs of the columns, the same for every index of this `dim`."""
+    signs = np.random.default_rng(dim).choice([-1.0, 1.0], dim).astype(np.float32)
+    signs.flags.writeable = False
+    return signs
+
+
 def _of_pool(embeddings: Float32Array) -> Float32Array:
     try:
-        return fingerprints(embeddings)
+        return fingerprints(embeddings, _signs(embeddings.shape[1]))
     except InputError as error:
         raise InputError("pool.embeddings", error.expected, error.got, error.where) from None
 
 
 def _table(numbers: Float32Array) -> TrustedTable:
-    """Order passages by the cells of a grid, about one a cell."""
+    """Order passages by the cells of a grid over the two widest numbers, about one a cell."""
     n_cells = min(max(int(np.sqrt(len(numbers))), 1), _MOST_CELLS)
-    first = numbers[:, :2].astype(np.float64)
-    low = first.min(axis=0)
-    step = np.maximum((first.max(axis=0) - low) / n_cells, SAME)
-    cells = np.clip(np.floor((first - low) / step), 0, n_cells - 1).astype(np.int64)
+    columns = np.sort(np.argsort(-np.ptp(numbers, axis=0), kind="stable")[:2])
+    wide = numbers[:, columns].astype(np.float64)
+    low = wide.min(axis=0)
+    step = np.maximum((wide.max(axis=0) - low) / n_cells, 2 * SAME)
+    cells = np.clip(np.floor((wide - low) / step), 0, n_cells - 1).astype(np.int64)
     key = cells[:, 0] * n_cells + cells[:, 1]
     order = np.argsort(key, kind="stable")
     starts = np.searchsorted(key[order], np.arange(n_cells * n_cells + 1)).astype(np.int64)
-    return TrustedTable(numbers[order], starts, low, step, n_cells, SAME)
+    return TrustedTable(numbers[order], starts, columns, low, step, n_cells, SAME)

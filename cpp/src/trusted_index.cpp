@@ -1,0 +1,238 @@
+#include "epibias/trusted_index.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "pairwise_sum.hpp"
+#include "ragged.hpp"
+#include "refuse.hpp"
+
+namespace epibias {
+
+namespace {
+
+// ---- fingerprints ----------------------------------------------------------------------------
+
+constexpr double kLeastSquare = 1e-20, kMostSquare = 1e30;  // of lengths that float32 can sum
+
+template <typename Value>
+double sum_of_eight(const Value (&values)[kFingerprintNumbers]) {
+    const auto wide = [&](int i) { return static_cast<double>(values[i]); };
+    return ((wide(0) + wide(1)) + (wide(2) + wide(3))) +
+           ((wide(4) + wide(5)) + (wide(6) + wide(7)));
+}
+
+template <typename Sum>
+struct Sketch {
+    Sum sums[kFingerprintNumbers] = {};
+    Sum squares[kFingerprintNumbers] = {};
+
+    Sketch(const float* values, std::span<const float> signs) {
+        constexpr auto kLanes = static_cast<std::size_t>(kFingerprintNumbers);
+        std::size_t column = 0;
+        for (; column + kLanes <= signs.size(); column += kLanes) {
+            for (std::size_t lane = 0; lane < kLanes; ++lane) {
+                add(values[column + lane], signs[column + lane], lane);
+            }
+        }
+        for (std::size_t lane = 0; column < signs.size(); ++column, ++lane) {
+            add(values[column], signs[column], lane);
+        }
+    }
+
+    void add(float value, float sign, std::size_t lane) {
+        const auto wide = static_cast<Sum>(value);
+        sums[lane] += wide * static_cast<Sum>(sign);
+        squares[lane] += wide * wide;
+    }
+
+    void write(double length, float* numbers, std::int64_t n_numbers) const {
+        const double scale = 1 / length;
+        for (std::int64_t number = 0; number < n_numbers; ++number) {
+            numbers[number] = static_cast<float>(static_cast<double>(sums[number]) * scale);
+        }
+    }
+};
+
+// ---- who is trusted --------------------------------------------------------------------------
+
+void check_table(const TrustedTable& table) {
+    const std::int64_t n_numbers = table.fingerprints.n_columns;
+    if (n_numbers < 2) refuse("trusted", "at least 2 numbers", std::to_string(n_numbers));
+    check_count("columns", "the grid's sides", table.columns.size(), 2);
+    check_count("low", "the grid's sides", table.low.size(), 2);
+    check_count("step", "the grid's sides", table.step.size(), 2);
+    for (std::size_t side = 0; side < 2; ++side) {
+        const std::int64_t column = table.columns[side];
+        if (column < 0 || column >= n_numbers) {
+            refuse("columns", "numbers from 0 to " + std::to_string(n_numbers - 1),
+                   std::to_string(column));
+        }
+        const double low = table.low[side];
+        if (!std::isfinite(low)) refuse("low", "finite values", number_text(low));
+        const double step = table.step[side];
+        const bool is_step = step > 0 && std::isfinite(step);
+        if (!is_step) refuse("step", "finite values above 0", number_text(step));
+    }
+    const bool is_tolerance = table.tolerance >= 0 && std::isfinite(table.tolerance);
+    if (!is_tolerance) {
+        refuse("tolerance", "a finite number of at least 0", number_text(table.tolerance));
+    }
+    if (table.n_cells < 1 || table.n_cells > kMostCells) {
+        refuse("n_cells", "an integer from 1 to " + std::to_string(kMostCells),
+               std::to_string(table.n_cells));
+    }
+    // One look at each start would take longer than a query does: ends are cut where they are used.
+    const auto n_starts = static_cast<std::size_t>(table.n_cells * table.n_cells + 1);
+    check_count("starts", "cells, and one", table.starts.size(), n_starts);
+}
+
+class TrustedGrid {
+  public:
+    explicit TrustedGrid(const TrustedTable& table) : table_(table) { check_table(table); }
+
+    struct Met {
+        std::int64_t first = -1;  // of the table, that the candidate meets
+        std::int64_t n = 0;
+    };
+    [[nodiscard]] Met met(const float* candidate) const {
+        Met found;
+        const Cells across = cells(candidate, 0);
+        const Cells along = cells(candidate, 1);
+        for (std::int64_t a = across.first; a <= across.last; ++a) {
+            const auto cell = static_cast<std::size_t>(a * table_.n_cells + along.first);
+            const auto after = static_cast<std::size_t>(a * table_.n_cells + along.last + 1);
+            const std::int64_t end = std::min(table_.starts[after], table_.fingerprints.n_rows);
+            for (std::int64_t row = std::max<std::int64_t>(table_.starts[cell], 0); row < end;
+                 ++row) {
+                if (!is_near(candidate, table_.fingerprints.row(row))) continue;
+                if (found.n++ == 0) found.first = row;
+            }
+        }
+        return found;
+    }
+
+  private:
+    struct Cells {
+        std::int64_t first, last;
+    };
+    // Those that a number within the tolerance may lie in.
+    [[nodiscard]] Cells cells(const float* candidate, std::size_t side) const {
+        const auto value = static_cast<double>(candidate[table_.columns[side]]);
+        return {cell(value - reach_, side), cell(value + reach_, side)};
+    }
+    [[nodiscard]] std::int64_t cell(double value, std::size_t side) const {
+        const double place = std::floor((value - table_.low[side]) / table_.step[side]);
+        if (!(place > 0)) return 0;  // also where it is no number: that is near nothing
+        return static_cast<std::int64_t>(std::min(place, static_cast<double>(table_.n_cells - 1)));
+    }
+    [[nodiscard]] bool is_near(const float* one, const float* other) const {
+        bool near = true;
+        for (std::int64_t number = 0; number < table_.fingerprints.n_columns; ++number) {
+            near &= std::abs(one[number] - other[number]) <= tolerance_;
+        }
+        return near;
+    }
+
+    const TrustedTable& table_;
+    float tolerance_ = static_cast<float>(table_.tolerance);
+    double reach_ = table_.tolerance * (1 + 1e-3);  // beyond what rounding to float32 may add
+};
+
+}  // namespace
+
+void fingerprints(MatrixView<const float> rows, std::span<const float> signs,
+                  MatrixView<float> numbers) {
+    const std::int64_t n_numbers = std::min(kFingerprintNumbers, rows.n_columns);
+    check_count("signs", "columns", signs.size(), static_cast<std::size_t>(rows.n_columns));
+    if (numbers.n_rows != rows.n_rows || numbers.n_columns != n_numbers) {
+        refuse("numbers", "shape " + shape_text(rows.n_rows, n_numbers),
+               shape_text(numbers.n_rows, numbers.n_columns));
+    }
+    RowReader<float> reader(rows);
+    for (std::int64_t row = 0; row < rows.n_rows; ++row) {
+        const float* const values = reader.row(row);
+        const Sketch<float> sketch(values, signs);
+        const double squared = sum_of_eight(sketch.squares);
+        if (squared > kLeastSquare && squared < kMostSquare) {
+            sketch.write(std::sqrt(squared), numbers.row(row), n_numbers);
+            continue;
+        }
+        const Sketch<double> wide(values, signs);
+        const double length = std::sqrt(sum_of_eight(wide.squares));
+        if (!(length > 0 && std::isfinite(length))) {
+            refuse("rows", "finite rows other than 0",
+                   "a length of " + number_text(length) + " (row " + std::to_string(row) + ")");
+        }
+        wide.write(length, numbers.row(row), n_numbers);
+    }
+}
+
+void mark_untrusted(const TrustedTable& table, MatrixView<const float> fingerprints,
+                    std::span<const std::int64_t> offsets, std::span<std::uint8_t> untrusted) {
+    const TrustedGrid grid(table);
+    if (fingerprints.n_columns != table.fingerprints.n_columns) {
+        refuse("fingerprints", std::to_string(table.fingerprints.n_columns) + " columns",
+               std::to_string(fingerprints.n_columns));
+    }
+    check_count("untrusted", "fingerprints", untrusted.size(),
+                static_cast<std::size_t>(fingerprints.n_rows));
+    const std::int64_t n_queries = std::max<std::int64_t>(std::ssize(offsets) - 1, 0);
+    check_offsets(offsets, n_queries, fingerprints.n_rows);
+    struct Claim {
+        std::int64_t first, row, n;
+    };
+    std::vector<Claim> claims;
+    for (std::size_t query = 0; query < static_cast<std::size_t>(n_queries); ++query) {
+        claims.clear();
+        for (std::int64_t row = offsets[query]; row < offsets[query + 1]; ++row) {
+            const TrustedGrid::Met met = grid.met(fingerprints.row(row));
+            untrusted[static_cast<std::size_t>(row)] = met.n == 0 ? 1 : 0;
+            if (met.n != 0) claims.push_back({met.first, row, met.n});
+        }
+        std::ranges::sort(claims, [](const Claim& one, const Claim& other) {
+            return one.first != other.first ? one.first < other.first : one.row < other.row;
+        });
+        std::int64_t rank = 0;
+        for (std::size_t i = 0; i < claims.size(); ++i) {
+            rank = i > 0 && claims[i].first == claims[i - 1].first ? rank + 1 : 0;
+            if (rank >= claims[i].n) untrusted[static_cast<std::size_t>(claims[i].row)] = 1;
+        }
+    }
+}
+
+void trusted_records(std::span<const float> scores, std::span<const std::int64_t> offsets,
+                     std::span<const std::uint8_t> is_new, std::int64_t k,
+                     MatrixView<double> records) {
+    check_at_least("k", k, 1);
+    check_count("is_new", "scores", is_new.size(), scores.size());
+    if (records.n_rows != 2) refuse("records", "2 rows", std::to_string(records.n_rows));
+    check_offsets(offsets, records.n_columns, std::ssize(scores));
+    std::vector<double> trusted;
+    for (std::int64_t query = 0; query < records.n_columns; ++query) {
+        trusted.clear();
+        const auto place = static_cast<std::size_t>(query);
+        const auto end = static_cast<std::size_t>(offsets[place + 1]);
+        for (auto row = static_cast<std::size_t>(offsets[place]); row < end; ++row) {
+            if (is_new[row] == 0) trusted.push_back(static_cast<double>(scores[row]));
+        }
+        double& centre = records.row(0)[query];
+        double& spread = records.row(1)[query];
+        centre = spread = std::numeric_limits<double>::quiet_NaN();
+        const std::size_t n = trusted.size();
+        if (std::ssize(trusted) < std::max<std::int64_t>(k, 2)) continue;
+        const auto score = [&](std::size_t i) { return trusted[i]; };
+        const double mean = pairwise_sum(score, 0, n) / static_cast<double>(n);
+        const auto square = [&](std::size_t i) {
+            return (trusted[i] - mean) * (trusted[i] - mean);
+        };
+        centre = pairwise_sum(score, 0, static_cast<std::size_t>(k)) / static_cast<double>(k);
+        spread = std::sqrt(pairwise_sum(square, 0, n) / static_cast<double>(n - 1));
+    }
+}
+
+}  // namespace epibias
