@@ -296,7 +296,7 @@ def test_the_demo_on_the_real_encoder_from_first_line_to_report(tmp_path, capsys
     captured = capsys.readouterr()
     document = json.loads(captured.out)
     assert document["state"] == "complete"
-    assert document["n_cells"] == 2 * 189
+    assert document["n_cells"] == 2 * 216
     assert "not the paper's" in captured.err
     undefended = [
         row["mean"]

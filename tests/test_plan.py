@@ -7,7 +7,7 @@ import json
 import pytest
 
 from epibias._plain import first_difference
-from epibias.defenses import MMR, BiasDef, NoDefense
+from epibias.defenses import MMR, BiasDef, NoDefense, TiltBound
 from epibias.errors import InputError
 from epibias.experiment.plan import check_topics, demo_plan
 
@@ -35,9 +35,11 @@ def test_the_demo_runs_what_the_issue_asks_for():
         "biasdef-printed": BiasDef.printed(k=5),
         "biasdef-gate": BiasDef(k=5, gate=0.1),
         "biasdef-auto": BiasDef(k=5, side="auto"),
+        "tilt-bound-index": TiltBound(5, echo=1.0),
     }
+    assert [named.key for named in plan.defenses if named.learn] == ["tilt-bound-index"]
     assert plan.axis_methods == ("pca", "ridge", "random")
-    assert plan.n_cells == 7 * 9 * 3
+    assert plan.n_cells == 8 * 9 * 3
 
 
 def test_settings_are_json_and_name_every_parameter():

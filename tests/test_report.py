@@ -121,7 +121,7 @@ def traces(page, figure):
 
 def test_every_figure_has_data(page):
     lines = traces(page, "plot-lines")
-    assert len(lines) == 2 * 3 * 7
+    assert len(lines) == 2 * 3 * 8
     assert all(n_points == 5 for _, n_points in lines)
     validity = traces(page, "plot-validity")
     assert [n_points for _, n_points in validity] == [3, 3]
@@ -137,9 +137,9 @@ def test_every_figure_has_data(page):
 def test_every_option_of_every_selector_draws_what_the_raw_rows_say(page):
     found = page.evaluate(CHECK_CHOICES, 11)
     assert found["wrong"] == []
-    # Every 11th of 567 choices is 52; two attacks in nine may have no decoys to be drawn.
+    # Every 11th of 648 choices is 59; two attacks in nine may have no decoys to be drawn.
     assert found["drawn"] >= 35
-    assert found["seen"] == found["options"] == 3 + 9 + 3 + 7
+    assert found["seen"] == found["options"] == 3 + 9 + 3 + 8
 
 
 def test_a_selector_works_by_keyboard(page):
@@ -222,7 +222,7 @@ def test_the_table_in_the_page_is_the_table_on_disk(report):
             cells = [cell.strip() for cell in line.strip("|").split("|")]
             assert " ".join(cell for cell in cells if cell) in text
             checked += 1
-    assert checked == 2 * (2 + 5 * 3)
+    assert checked == 2 * (2 + 6 * 3)
 
 
 def test_the_words_of_the_page_count_what_was_run(report):
@@ -233,7 +233,7 @@ def test_the_words_of_the_page_count_what_was_run(report):
     assert set(chance) == {"pca", "ridge"}
     assert all(0 < share < 1 for share in chance.values())
     for words in (
-        "<h1>6 defences against injected passages, on 3 questions</h1>",
+        "<h1>7 defences against injected passages, on 3 questions</h1>",
         "fitted on 8 anchor passages whose stance is known",
         "3, each with 8 anchor passages",
         "54 benign passages, 18 a question",

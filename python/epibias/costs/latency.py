@@ -88,7 +88,8 @@ def defense_of(name: str, k: int) -> Defense:
     >>> defense_of("biasdef-gate", 5).name
     'biasdef[gate=0.1]'
     """
-    known = {named.key: named.defense for named in demo_plan(k=k).defenses}
+    # One that has to be given an index first selects otherwise without it.
+    known = {one.key: one.defense for one in demo_plan(k=k).defenses if one.learn is None}
     _validate.choice("defense", name, list(known))
     return known[name]
 

@@ -41,10 +41,10 @@ class Learner:
         Of the experiment.
     parameters : mapping
         Of the class.
-    others : callable
+    others : callable, optional
         Questions of the set and the encoder that retrieves, when they are wanted first.
     false_removal : float, optional
-        Of the calibration; None: nothing is learnt from other questions.
+        Of the calibration, which needs `others`; None: nothing is learnt from other questions.
     remember : bool
         Whether the question's own clean pool is known.
     trust_index : bool
@@ -54,9 +54,9 @@ class Learner:
     k: int
     pool_factor: int
     parameters: Mapping[str, Any]
-    others: Callable[[], tuple[Sequence[Question], Encoder]]
-    false_removal: float | None
-    remember: bool
+    others: Callable[[], tuple[Sequence[Question], Encoder]] | None = None
+    false_removal: float | None = None
+    remember: bool = False
     trust_index: bool = False
     _made: dict[str, TiltBound] = field(default_factory=dict)
     _trusted: tuple[CosineIndex, TrustedIndex] | None = None
@@ -90,7 +90,7 @@ class Learner:
         return self._trusted[1]
 
     def _calibrated(self, clean: EncodedCorpus, question: str) -> TiltBound:
-        if self.false_removal is None:
+        if self.false_removal is None or self.others is None:
             return TiltBound(self.k, **self.parameters)
         questions, encoder = self.others()
         known = questions[: MOST_POOLS + 1]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from epibias import _validate
-from epibias.defenses import MMR, BiasDef, NoDefense
+from epibias.defenses import MMR, BiasDef, NoDefense, TiltBound
 from epibias.defenses.base import Defense
 from epibias.errors import InputError
 from epibias.pool import CandidatePool
@@ -215,7 +215,9 @@ def demo_attacks() -> tuple[Attack, ...]:
 
 
 def demo_plan(k: int = 5, pool_factor: int = 4, seed: int = 0) -> Plan:
-    """Plan of `epibias demo`: none, MMR and five forms of BiasDef, on two axes and a control.
+    """Plan of `epibias demo`: none, MMR, five forms of BiasDef and TiltBound, three axes.
+
+    TiltBound knows all passages of the clean index, and no question.
 
     Parameters
     ----------
@@ -231,6 +233,8 @@ def demo_plan(k: int = 5, pool_factor: int = 4, seed: int = 0) -> Plan:
     InputError
         For values that are out of range.
     """
+    from epibias.experiment.calibration import Learner  # which knows the inputs of a plan
+
     k = _validate.integer("k", k, low=1)
     pool_factor = _validate.integer("pool_factor", pool_factor, low=1)
     seed = _validate.integer("seed", seed, low=0)
@@ -242,6 +246,12 @@ def demo_plan(k: int = 5, pool_factor: int = 4, seed: int = 0) -> Plan:
         NamedDefense("biasdef-printed", "BiasDef printed", BiasDef.printed(k=k)),
         NamedDefense("biasdef-gate", "BiasDef gate .1", BiasDef(k=k, gate=0.1, seed=seed)),
         NamedDefense("biasdef-auto", "BiasDef side auto", BiasDef(k=k, side="auto")),
+        NamedDefense(
+            "tilt-bound-index",
+            "TiltBound, index known",
+            TiltBound(k, echo=1.0),
+            learn=Learner(k, pool_factor, {"echo": 1.0}, trust_index=True),
+        ),
     )
     return Plan(k, pool_factor, seed, defenses, demo_attacks())
 
