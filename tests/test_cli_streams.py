@@ -11,11 +11,14 @@ import stat
 import subprocess
 import sys
 import threading
+import warnings
 
 import pytest
 
 from cli_files import ANCHORS, PASSAGES, command_files, write  # noqa: F401 (a fixture)
 from epibias.cli import main
+from epibias.cli.console import guarded
+from epibias.errors import TruncationWarning
 
 LATIN = {"PYTHONIOENCODING": "latin-1"}
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -233,3 +236,18 @@ def test_the_doctor_tells_of_a_wrong_variable(variable):
     done = command("doctor", **variable)
     assert done.returncode == 2
     assert re.fullmatch(rf"epibias: {name}: expected .*, got .*\n", done.stderr.decode())
+
+
+def test_a_model_that_cuts_every_batch_says_so_once_and_how_often(capsys):
+    @guarded
+    def command_that_judges():
+        for cut in (3, 64, 2):
+            warnings.warn(f"{cut} of 64 pairs are longer", TruncationWarning, stacklevel=1)
+        warnings.warn("1 of 9 texts are longer", TruncationWarning, stacklevel=1)
+
+    command_that_judges()
+    assert capsys.readouterr().err.splitlines() == [
+        "epibias: warning: 3 of 64 pairs are longer",
+        "epibias: warning: 1 of 9 texts are longer",
+        "epibias: warning: so in 2 more batches: 3 of 64 pairs are longer",
+    ]

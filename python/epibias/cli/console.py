@@ -11,6 +11,7 @@ import errno
 import functools
 import json
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -168,7 +169,11 @@ def json_text(value: object) -> str:
 
 @contextlib.contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Show the library's warnings as one line each, without file and line."""
+    """Show the library's warnings as one line each, without file and line.
+
+    Of a model that cuts text in every batch the first is shown, and how many came after it.
+    """
+    cut: dict[str, list[str]] = {}
     with warnings.catch_warnings():
         for category in TOLD:
             warnings.simplefilter("always", category)
@@ -176,10 +181,20 @@ def _plain_warnings() -> Iterator[None]:
         usual = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *rest: object) -> None:
+            if issubclass(category, TruncationWarning):
+                alike = cut.setdefault(re.sub(r"\d+", "", str(message)), [])
+                alike.append(str(message))
+                if len(alike) > 1:
+                    return
             if issubclass(category, TOLD):
                 say(f"epibias: warning: {message}")
             else:
                 usual(message, category, *rest)  # type: ignore[arg-type]
 
         warnings.showwarning = show  # type: ignore[assignment]
-        yield
+        try:
+            yield
+        finally:
+            for first, *more in cut.values():
+                if more:
+                    say(f"epibias: warning: so in {len(more)} more batches: {first}")
