@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -13,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference_tilt
-from epibias.data_sets import load_debates
+from epibias import _core
 from epibias.defenses import TiltBound
 from epibias.defenses.clean_memory import CleanMemory
 from epibias.defenses.newcomers import honest_drift
@@ -107,31 +106,6 @@ def test_the_tolerance_and_the_grid_are_those_of_the_page():
             own[:, column] += np.float32(moved)
             marks = mark_untrusted(table, own, np.arange(501))
             assert marks.tolist() == [is_new] * 500
-
-
-def test_a_store_of_float16_is_known_and_one_letter_more_is_not(remembering):
-    """What the page says of the tolerance, by the encoder that the package names."""
-    texts = [one.text for topic in load_debates() for one in topic.benign[:3]]
-    edits = {
-        "full stop": lambda text: text.rstrip(".!?"),
-        "digit": lambda text: re.sub(
-            r"\d", lambda found: str((int(found[0]) + 3) % 10), text, count=1
-        ),
-        "article": lambda text: text.replace(" the ", " a ", 1),
-        "negation": lambda text: text.replace(" is ", " is not ", 1),
-    }
-    rows = remembering.encode(texts)
-    trusted = TrustedIndex.of(rows)
-    each = np.arange(len(texts) + 1)
-    half = rows.astype(np.float16).astype(np.float32)
-    signs = _signs(rows.shape[1])
-    moved = np.abs(fingerprints(half, signs) - fingerprints(rows, signs)).max()
-    assert moved < SAME / 3
-    for edit in edits.values():
-        changed = [text for text in map(edit, texts) if text not in texts]
-        assert len(changed) >= 10
-        own = fingerprints(remembering.encode(changed), signs)
-        assert mark_untrusted(trusted.table, own, each[: len(changed) + 1]).all()
 
 
 def test_vectors_of_one_bit_a_value_are_told_apart():
@@ -341,7 +315,18 @@ def test_what_is_none_is_refused():
             call()
 
 
-@pytest.mark.parametrize("dim", [2, 7, 8, 9, 16, 200])
+LEVELS = _core.simd_levels()
+
+
+@pytest.fixture(params=LEVELS)
+def _level(request):
+    _core.set_simd_level(request.param)
+    yield
+    _core.set_simd_level(LEVELS[-1])
+
+
+@pytest.mark.usefixtures("_level")
+@pytest.mark.parametrize("dim", [2, 7, 8, 9, 16, 29, 200])
 def test_fingerprints_are_a_sketch_of_the_whole_unit_row(dim):
     rows = 7 * unit_rows(np.random.default_rng(7), 40, dim)
     signs = _signs(dim)
@@ -350,6 +335,8 @@ def test_fingerprints_are_a_sketch_of_the_whole_unit_row(dim):
     unit = rows.astype(float) / np.sqrt((rows.astype(float) ** 2).sum(axis=1, keepdims=True))
     expected = np.stack([(unit * signs)[:, j::8].sum(axis=1) for j in range(min(dim, 8))], axis=1)
     np.testing.assert_allclose(whole, expected, rtol=0, atol=5e-7)
+    _core.set_simd_level("scalar")
+    np.testing.assert_array_equal(fingerprints(rows, signs), whole)  # the same bits
     for part in (slice(0, 1), slice(3, 20)):  # nor do they hang on the batch, or the address
         np.testing.assert_array_equal(fingerprints(rows[part], signs), whole[part])
     shifted = np.frombuffer(b"." + rows.tobytes(), np.float32, rows.size, 1).reshape(rows.shape)

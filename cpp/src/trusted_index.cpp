@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "epibias/simd_level.hpp"
+#include "kernels/trusted_index_kernels.hpp"
 #include "pairwise_sum.hpp"
 #include "ragged.hpp"
 #include "refuse.hpp"
@@ -20,64 +21,30 @@ namespace {
 
 constexpr double kLeastSquare = 1e-20, kMostSquare = 1e30;  // of lengths that float32 can sum
 
-template <typename Value>
-double sum_of_eight(const Value (&values)[kFingerprintNumbers]) {
-    const auto wide = [&](int i) { return static_cast<double>(values[i]); };
-    return ((wide(0) + wide(1)) + (wide(2) + wide(3))) +
-           ((wide(4) + wide(5)) + (wide(6) + wide(7)));
-}
-
-// Eight sums side by side. Vectors of the baseline: two halves, and no fused products.
-using Eight = float __attribute__((vector_size(32)));
-
-Eight eight_of(const float* values) {
-    Eight loaded;
-    std::memcpy(&loaded, values, sizeof(loaded));
-    return loaded;
-}
-
-// The signed sums of a row and the sum of its squares. Two blocks of columns are summed apart, so
-// that one sum need not wait for the other.
-double sketch(const float* values, std::span<const float> signs,
-              float (&sums)[kFingerprintNumbers]) {
-    constexpr auto kLanes = static_cast<std::size_t>(kFingerprintNumbers);
-    const std::size_t dim = signs.size();
-    Eight sum[2] = {};
-    Eight square[2] = {};
-    std::size_t column = 0;
-    for (; column + 2 * kLanes <= dim; column += 2 * kLanes) {
-        const Eight first = eight_of(values + column);
-        const Eight second = eight_of(values + column + kLanes);
-        sum[0] += first * eight_of(signs.data() + column);
-        sum[1] += second * eight_of(signs.data() + column + kLanes);
-        square[0] += first * first;
-        square[1] += second * second;
+const kernels::TrustedKernels& chosen_kernels() {
+#if defined(EPIBIAS_X86_LEVELS)
+    switch (active_simd_level()) {
+        case SimdLevel::kAvx512:
+            return kernels::avx512::kTrusted;
+        case SimdLevel::kAvx2:
+            return kernels::avx2::kTrusted;
+        case SimdLevel::kScalar:
+            break;
     }
-    Eight rest[2] = {};
-    for (std::size_t lane = 0; column < dim; ++column, ++lane) {
-        rest[lane / kLanes][lane % kLanes] = values[column];
-        sum[0][lane % kLanes] += values[column] * signs[column];
-    }
-    square[0] += rest[0] * rest[0];
-    square[1] += rest[1] * rest[1];
-    const Eight all = sum[0] + sum[1];
-    std::memcpy(sums, &all, sizeof(all));
-    float squares[kFingerprintNumbers];
-    const Eight both = square[0] + square[1];
-    std::memcpy(squares, &both, sizeof(both));
-    return sum_of_eight(squares);
+#endif
+    return kernels::scalar::kTrusted;
 }
 
-// The same of a row whose squares float32 cannot sum.
-double wide_sketch(const float* values, std::span<const float> signs,
-                   double (&sums)[kFingerprintNumbers]) {
-    double squares[kFingerprintNumbers] = {};
+// The sketch of a row whose squares float32 cannot sum, and its length.
+double far_sketch(const float* values, std::span<const float> signs,
+                  double (&sums)[kFingerprintNumbers]) {
+    double squared = 0;
     for (std::size_t column = 0; column < signs.size(); ++column) {
         const auto value = static_cast<double>(values[column]);
         sums[column % kFingerprintNumbers] += value * static_cast<double>(signs[column]);
-        squares[column % kFingerprintNumbers] += value * value;
+        squared += value * value;
     }
-    return sum_of_eight(squares);
+    return std::sqrt(squared);
 }
 
 template <typename Sum>
@@ -189,22 +156,23 @@ void fingerprints(MatrixView<const float> rows, std::span<const float> signs,
         refuse("numbers", "shape " + shape_text(rows.n_rows, n_numbers),
                shape_text(numbers.n_rows, numbers.n_columns));
     }
+    const kernels::TrustedKernels& level = chosen_kernels();
     RowReader<float> reader(rows);
     for (std::int64_t row = 0; row < rows.n_rows; ++row) {
         const float* const values = reader.row(row);
         float sums[kFingerprintNumbers];
-        const double squared = sketch(values, signs, sums);
+        const double squared = level.sketch(values, signs.data(), rows.n_columns, sums);
         if (squared > kLeastSquare && squared < kMostSquare) {
             write(sums, std::sqrt(squared), numbers.row(row), n_numbers);
             continue;
         }
-        double wide_sums[kFingerprintNumbers] = {};
-        const double length = std::sqrt(wide_sketch(values, signs, wide_sums));
+        double far_sums[kFingerprintNumbers] = {};
+        const double length = far_sketch(values, signs, far_sums);
         if (!(length > 0 && std::isfinite(length))) {
             refuse("rows", "finite rows other than 0",
                    "a length of " + number_text(length) + " (row " + std::to_string(row) + ")");
         }
-        write(wide_sums, length, numbers.row(row), n_numbers);
+        write(far_sums, length, numbers.row(row), n_numbers);
     }
 }
 
