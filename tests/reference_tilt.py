@@ -60,21 +60,22 @@ def unremembered(x, y, pairs):
     """Which of one query's candidates were not among the remembered pairs, each met but once."""
     left, marks = pairs.tolist(), []
     for similarity, score in zip(x.astype(float), y.astype(float), strict=True):
-        met = [one for one in left if max(abs(similarity - one[0]), abs(score - one[1])) <= 1e-6]
+        ways = [max(abs(similarity - one[0]), abs(score - one[1])) for one in left]
+        met = bool(ways) and min(ways) <= 1e-6
         if met:
-            left.remove(met[0])  # a copy needs another
+            left.pop(ways.index(min(ways)))  # a copy needs another
         marks.append(not met and similarity > pairs[:, 0].min() + 1e-6)
     return marks
 
 
 def untrusted(own, trusted, tolerance):
     """Which of one query's candidates are not in an index, by their numbers; copies one for one."""
-    marks, taken = [], {}
+    marks, free = [], np.ones(len(trusted), bool)
     for row in own.astype(float):
-        near = (np.abs(trusted.astype(float) - row) <= tolerance).all(axis=1)
-        first = int(near.argmax()) if near.any() else None
-        taken[first] = taken.get(first, 0) + 1
-        marks.append(first is None or taken[first] > int(near.sum()))
+        ways = np.where(free, np.abs(trusted.astype(float) - row).max(axis=1), np.inf)
+        met = ways.min() <= tolerance
+        free[ways.argmin()] &= not met
+        marks.append(not met)
     return marks
 
 

@@ -189,7 +189,9 @@ def test_an_index_that_does_not_fit_the_pools_is_told(files, tmp_path, capsys):
     made = ["calibrate", files["clean"], *files["common"], "-o", files["memory"], "--k", "3"]
     some = write(tmp_path / "some.jsonl", lines[5:])
     assert main([*made, "--trusted-index", some]) == 0
-    assert "warning: 5 of 48 candidates of the clean pools are not in" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "warning: 5 of 48 candidates of the clean pools are not in" in told
+    assert "newcomers to any question but theirs" in told
     other = [{**one, "vector": one["vector"][::-1]} for one in lines]
     assert main([*made, "--trusted-index", write(tmp_path / "other.jsonl", other)]) == 2
     assert "the passages that the clean pools are of, got none" in capsys.readouterr().err
@@ -199,7 +201,36 @@ def test_an_index_that_does_not_fit_the_pools_is_told(files, tmp_path, capsys):
     assert "vectors of 6 columns, as the axis has, got 7" in capsys.readouterr().err
     for option in (["--false-removal", "0.1"], ["--no-remember"], ["--remember"]):
         assert main([*alone, "--trusted-index", indexed(tmp_path), *option]) == 2
-        assert "no such option without clean pools" in capsys.readouterr().err
+        told = capsys.readouterr().err
+        assert f"{option[0]}: expected no such option without clean pools" in told
+    assert main([*alone, "--trusted-index", indexed(tmp_path)]) == 0
+    wider = queries()
+    for line in wider:
+        line["query_vector"].append(1.0)
+        for one in line["candidates"]:
+            one["vector"].append(1.0)
+    side = [
+        {"id": f"a{i}", "vector": [sign, *np.eye(6)[i].tolist()], "stance": sign}
+        for i, sign in enumerate((1, -1, 1, -1), 1)
+    ]
+    asked = ["filter", write(tmp_path / "wider.jsonl", wider), "--defense", "tilt_bound"]
+    asked += ["--anchors", write(tmp_path / "side.jsonl", side), "--method", "ridge"]
+    assert main([*asked, "--memory", files["memory"]]) == 2
+    assert "--memory: expected an index of 7 columns, as the candidates have, got 6" in (
+        capsys.readouterr().err
+    )
+
+
+def test_an_index_goes_with_any_k_and_a_pool_that_is_too_small_is_not_its_fault(
+    files, tmp_path, capsys
+):
+    made = ["calibrate", "--trusted-index", indexed(tmp_path), *files["common"]]
+    assert main([*made, "-o", files["memory"]]) == 0
+    found = selected(files, "clean", capsys, "--k", "2")
+    assert all(len(line["selected"]) == 2 for line in found)
+    asked = ["filter", files["attacked"], *files["common"], "--defense", "tilt_bound"]
+    assert main([*asked, "--memory", files["memory"], "--k", "30"]) == 0
+    assert "being newcomers" not in capsys.readouterr().err  # 8 of 30, and 4 are refused
 
 
 def test_questions_without_trusted_candidates_are_told(files, tmp_path, capsys):

@@ -108,6 +108,24 @@ def test_the_tolerance_and_the_grid_are_those_of_the_page():
             assert marks.tolist() == [is_new] * 500
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_a_pool_of_an_index_has_no_newcomer_however_near_its_passages_lie(seed):
+    rng = np.random.default_rng(seed)
+    numbers = (rng.integers(0, 4, (int(rng.integers(1, 30)), 8)) * SAME * 0.7).astype(np.float32)
+    trusted = TrustedIndex(DIM, numbers)
+    own = rng.permutation(numbers)[: rng.integers(1, len(numbers) + 1)]
+    assert not mark_untrusted(
+        trusted.table, np.ascontiguousarray(own), np.array([0, len(own)])
+    ).any()
+
+
+def test_the_signs_of_a_file_are_those_of_next_year():
+    found = fingerprints(np.arange(1, 13, dtype=np.float32)[None], _signs(12))
+    expected = [-0.313786, -0.313786, 0.549125, 0.627572, -0.196116, 0.235339, -0.274563, 0.313786]
+    np.testing.assert_allclose(found[0], expected, rtol=0, atol=1e-6)
+
+
 def test_vectors_of_one_bit_a_value_are_told_apart():
     rng = np.random.default_rng(12)
     index, others = np.sign(rng.standard_normal((2, 3000, 384))).astype(np.float32)
@@ -200,6 +218,10 @@ def test_the_mean_of_a_selection_with_newcomers_is_bounded():
     assert found.diagnostics["tilt_before"].tolist() == tilted.tolist()
     assert abs(found.diagnostics["tilt_after"]) <= bound
     assert found[0].tolist() != free.select(attacked)[0].tolist()
+    # What honest newcomers do is left alone, though it is more than the bound asks for.
+    shy = replace(free, newcomer_share=0.7)
+    assert honest_drift(5, 0.7) > abs(tilted)
+    assert replace(shy, bound=0.1).select(attacked)[0].tolist() == shy.select(attacked)[0].tolist()
 
 
 def test_refused_newcomers_do_not_lift_the_echo_limit():
@@ -228,6 +250,28 @@ def test_a_memory_beside_an_index_knows_more_and_spares_nobody():
     assert found.diagnostics["n_refused"].tolist() == [4]
     alone = replace(sighted, trusted_index=None).select(changed)
     assert alone.diagnostics["n_refused"].tolist() == [0]
+
+
+def test_of_a_batch_each_question_is_guarded_by_what_is_known_of_it():
+    index, clean, attacked = attacked_case(5)
+    both = CandidatePool.from_vectors(
+        np.concatenate([attacked.query_embeddings] * 2),
+        np.stack([attacked.embeddings] * 2),
+        quietly_fitted(unit_rows(np.random.default_rng(5), 8, DIM)),
+        indices=np.stack([attacked.indices] * 2),
+        query_texts=["Is it so?", "Nobody asked this."],
+        passage_texts=[list(attacked.passage_texts)] * 2,
+    )
+    memory = CleanMemory.of(clean, 5)
+    expected = clean.indices[:5].tolist()
+    guarded = TiltBound(5, memory=memory, trusted_index=TrustedIndex.of(index))
+    found = guarded.select(both)
+    assert found.diagnostics["known"].tolist() == ["memory", "trusted"]
+    assert [found[0].tolist(), found[1].tolist()] == [expected, expected]
+    found = TiltBound(5, memory=memory).select(both)
+    assert found.diagnostics["known"].tolist() == ["memory", "nothing"]
+    assert found[0].tolist() == expected
+    assert found[1].tolist() == attacked.indices[:5].tolist()
 
 
 def test_times_beside_a_memory_are_believed_of_what_it_did_not_see():
@@ -262,6 +306,12 @@ def test_it_is_recorded_and_made_anew():
     assert (defense.trusted_index == 3) is False
     with pytest.raises(ValueError, match="read-only"):
         defense.trusted_index.numbers[0] = 0
+
+
+def test_nothing_unsays_the_index():
+    rows = unit_rows(np.random.default_rng(4), 9, DIM)
+    with pytest.raises(TypeError, match="multiple values for keyword argument 'trusted_index'"):
+        TiltBound.of_index(rows, trusted_index=None)
 
 
 def test_what_is_none_is_refused():

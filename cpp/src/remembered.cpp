@@ -38,22 +38,28 @@ class RememberedLine {
             refuse("remembered", "similarities that ascend" + where,
                    number_text(similarity(place)) + " after " + number_text(similarity(place - 1)));
         }
-        n_claims_.assign(size(), 0);
+        is_taken_.assign(size(), 0);
     }
 
     [[nodiscard]] double lowest() const { return similarity(0); }
 
-    // Whether a candidate, asked about in the pool's order, is one of them.
+    // Whether a candidate, asked about in the pool's order, is one of them: it takes the nearest
+    // that nobody has taken.
     [[nodiscard]] bool has(double similarity_of_it, double score_of_it) {
-        std::size_t first_met = size();
-        std::uint32_t n_met = 0;
+        std::size_t nearest = size();
+        double least = std::numeric_limits<double>::infinity();
         for (std::size_t place = first_from(similarity_of_it - kSameCandidate);
              place < size() && similarity(place) < similarity_of_it + kSameCandidate; ++place) {
-            if (!(std::abs(pairs_[2 * place + 1] - score_of_it) <= kSameCandidate)) continue;
-            if (n_met == 0) first_met = place;
-            ++n_met;
+            const double apart = std::abs(pairs_[2 * place + 1] - score_of_it);
+            if (!(apart <= kSameCandidate) || is_taken_[place] != 0) continue;
+            const double way = std::max(apart, std::abs(similarity(place) - similarity_of_it));
+            if (way >= least) continue;
+            least = way;
+            nearest = place;
         }
-        return n_met != 0 && n_claims_[first_met]++ < n_met;
+        if (nearest == size()) return false;
+        is_taken_[nearest] = 1;
+        return true;
     }
 
   private:
@@ -74,7 +80,7 @@ class RememberedLine {
     }
 
     std::span<const double> pairs_;
-    std::vector<std::uint32_t> n_claims_;  // of each pair, as the first that somebody met
+    std::vector<std::uint8_t> is_taken_;
 };
 
 // ---- who is refused --------------------------------------------------------------------------

@@ -93,12 +93,11 @@ class TrustedGrid {
   public:
     explicit TrustedGrid(const TrustedTable& table) : table_(table) { check_table(table); }
 
-    struct Met {
-        std::int64_t first = -1;  // of the table, that the candidate meets
-        std::int64_t n = 0;
-    };
-    [[nodiscard]] Met met(const float* candidate) const {
-        Met found;
+    // Row of the nearest passage that is near enough and not `taken`; -1 for none.
+    [[nodiscard]] std::int64_t nearest(const float* candidate,
+                                       std::span<const std::int64_t> taken) const {
+        std::int64_t found = -1;
+        float least = std::numeric_limits<float>::infinity();
         const Cells across = cells(candidate, 0);
         const Cells along = cells(candidate, 1);
         for (std::int64_t a = across.first; a <= across.last; ++a) {
@@ -107,8 +106,11 @@ class TrustedGrid {
             const std::int64_t end = std::min(table_.starts[after], table_.fingerprints.n_rows);
             for (std::int64_t row = std::max<std::int64_t>(table_.starts[cell], 0); row < end;
                  ++row) {
-                if (!is_near(candidate, table_.fingerprints.row(row))) continue;
-                if (found.n++ == 0) found.first = row;
+                const float way = way_to(candidate, table_.fingerprints.row(row));
+                if (way < least && std::ranges::find(taken, row) == taken.end()) {
+                    least = way;
+                    found = row;
+                }
             }
         }
         return found;
@@ -128,17 +130,21 @@ class TrustedGrid {
         if (!(place > 0)) return 0;  // also where it is no number: that is near nothing
         return static_cast<std::int64_t>(std::min(place, static_cast<double>(table_.n_cells - 1)));
     }
-    [[nodiscard]] bool is_near(const float* one, const float* other) const {
+    // Largest difference of two fingerprints; infinite beyond the tolerance, or where one is no
+    // number.
+    [[nodiscard]] float way_to(const float* one, const float* other) const {
+        constexpr float kFar = std::numeric_limits<float>::infinity();
+        const auto way = [&](std::int64_t number) { return std::abs(one[number] - other[number]); };
         // The two of the grid first: most that share a cell differ there.
-        const auto apart = [&](std::int64_t number) {
-            return !(std::abs(one[number] - other[number]) <= tolerance_);  // nor is NaN near
-        };
-        if (apart(table_.columns[0]) || apart(table_.columns[1])) return false;
+        if (!(way(table_.columns[0]) <= tolerance_)) return kFar;
+        if (!(way(table_.columns[1]) <= tolerance_)) return kFar;
+        float most = 0;
         bool near = true;
         for (std::int64_t number = 0; number < table_.fingerprints.n_columns; ++number) {
-            near &= !apart(number);
+            near &= way(number) <= tolerance_;
+            most = std::max(most, way(number));
         }
-        return near;
+        return near ? most : kFar;
     }
 
     const TrustedTable& table_;
@@ -187,24 +193,13 @@ void mark_untrusted(const TrustedTable& table, MatrixView<const float> fingerpri
                 static_cast<std::size_t>(fingerprints.n_rows));
     const std::int64_t n_queries = std::max<std::int64_t>(std::ssize(offsets) - 1, 0);
     check_offsets(offsets, n_queries, fingerprints.n_rows);
-    struct Claim {
-        std::int64_t first, row, n;
-    };
-    std::vector<Claim> claims;
+    std::vector<std::int64_t> taken;
     for (std::size_t query = 0; query < static_cast<std::size_t>(n_queries); ++query) {
-        claims.clear();
+        taken.clear();
         for (std::int64_t row = offsets[query]; row < offsets[query + 1]; ++row) {
-            const TrustedGrid::Met met = grid.met(fingerprints.row(row));
-            untrusted[static_cast<std::size_t>(row)] = met.n == 0 ? 1 : 0;
-            if (met.n != 0) claims.push_back({met.first, row, met.n});
-        }
-        std::ranges::sort(claims, [](const Claim& one, const Claim& other) {
-            return one.first != other.first ? one.first < other.first : one.row < other.row;
-        });
-        std::int64_t rank = 0;
-        for (std::size_t i = 0; i < claims.size(); ++i) {
-            rank = i > 0 && claims[i].first == claims[i - 1].first ? rank + 1 : 0;
-            if (rank >= claims[i].n) untrusted[static_cast<std::size_t>(claims[i].row)] = 1;
+            const std::int64_t nearest = grid.nearest(fingerprints.row(row), taken);
+            untrusted[static_cast<std::size_t>(row)] = nearest < 0 ? 1 : 0;
+            if (nearest >= 0) taken.push_back(nearest);
         }
     }
 }

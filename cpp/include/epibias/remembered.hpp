@@ -6,10 +6,9 @@
 //   kSameCandidate of those remembered. Means are summed as numpy sums a row.
 // Formula, unremembered: a remembered candidate is a pair of similarity and score. One of the pool
 //   meets those whose similarity lies in [its own - kSameCandidate, its own + kSameCandidate) and
-//   whose score differs by no more. Of the candidates whose first met pair is the same, in the
-//   pool's order, as many are remembered as that pair has equals: copies of what is remembered are
-//   not. One that meets none, and is less similar than every remembered one, was out of sight then,
-//   and may be spared.
+//   whose score differs by no more. Each takes, in the pool's order, the nearest pair that nobody
+//   has taken; for whom none is left, a copy, is not remembered. One that meets none, and is less
+//   similar than every remembered one, was out of sight then, and may be spared.
 // Formula, refused: of the new ones of a query none passes where they are more than most_in_pool: a
 //   wave. Else the first most_in_selection do, those that come after most_of_source others of their
 //   source left out.

@@ -4,19 +4,17 @@
 // Formula, fingerprint: number j is the sum of a row's values in the columns j, j + 8, j + 16, ...,
 //   each times the sign of its column, over the row's length (a count sketch of the unit row).
 // Formula, untrusted: a candidate meets the passages that differ by at most `tolerance` in each
-//   number, as float32. Of the candidates whose first met passage is the same, in the pool's order,
-//   as many are trusted as that passage has equals. They are found by the cells of a grid over two
-//   of the numbers: cell = floor((x - low) / step), the ends keeping what lies beyond.
+//   number, as float32. Each takes, in the pool's order, the nearest that nobody of its query has
+//   taken; for whom none is left, a copy, is untrusted. They are found by the cells of a grid over
+//   two of the numbers: cell = floor((x - low) / step), the ends keeping what lies beyond.
 // Formula, records: mean score of the first k that are not new; standard deviation of all their
 //   scores (of n - 1); summed as numpy sums a row.
 // Shapes: rows [n, dim], fingerprints [n, min(8, dim)]; ragged: query i owns offsets[i] to
 //   offsets[i + 1] of fingerprints, marks, similarities, scores. float32 in -> float32, marks, and
 //   records in float64.
 // Determinism: a row's fingerprint does not hang on the rows beside it.
-// Complexity: 4 dim a row; a candidate looks at the passages of the cells that the tolerance
-// reaches,
-//   one to four where cells are wider than two tolerances. Memory: 24 bytes a candidate of one
-//   query.
+// Complexity: 4 dim a row; a candidate looks at the passages of the cells that a tolerance reaches,
+//   one to four of them. Memory: 8 bytes a candidate of one query.
 // Reference: docs/tilt_bound.md; tests/reference_tilt.py. Charikar, Chen and Farach-Colton,
 // "Finding
 //   frequent items in data streams", 2002, doi:10.1016/S0304-3975(03)00400-6, for the sketch.

@@ -85,9 +85,10 @@ def calibrate(
             raise InputError("--trusted-index", expected, str(trusted.dim), trusted_index)
     if queries is None:
         assert trusted is not None  # noqa: S101  for mypy; one of the two is there
-        for option, value in (("--false-removal", false_removal), ("--remember", remember)):
+        remembering = "--no-remember" if remember is False else "--remember"
+        for option, value in (("--false-removal", false_removal), (remembering, remember)):
             if value is not None:
-                raise InputError(option, "no such option without clean pools", repr(value))
+                raise InputError(option, "no such option without clean pools", "it")
         defense = TiltBound.of_index(trusted, k, newcomer_share=newcomer_share)
         source = f"{len(trusted)} passages"
     else:
@@ -96,7 +97,7 @@ def calibrate(
             lines, jsonl.query_ids(lines), lazy, fitted, names, k, texts=True
         )
         if trusted is not None:
-            _check_index(trusted, pool)
+            _check_index(trusted, pool, remembered=remember is not False)
         defense = TiltBound.calibrated(
             pool,
             k,
@@ -113,7 +114,7 @@ def calibrate(
     say(f"{defense.name} from {source}; {kept} remembered in {output}")
 
 
-def _check_index(trusted: TrustedIndex, pool: CandidatePool) -> None:
+def _check_index(trusted: TrustedIndex, pool: CandidatePool, *, remembered: bool) -> None:
     """Refuse an index that has none of the clean candidates; warn of one that lacks some."""
     new = trusted.newcomers(pool, np.ones(pool.n_queries, np.bool_))
     count, total = np.count_nonzero(new), len(new)
@@ -121,7 +122,8 @@ def _check_index(trusted: TrustedIndex, pool: CandidatePool) -> None:
         expected = "the passages that the clean pools are of"
         raise InputError("--trusted-index", expected, f"none of their {total} candidates")
     if count:
+        to_whom = "any question but theirs" if remembered else "any question"
         say(
             f"epibias: warning: {count} of {total} candidates of the clean pools are not in "
-            "--trusted-index: `filter` will take them for newcomers"
+            f"--trusted-index: `filter` will take them for newcomers to {to_whom}"
         )

@@ -108,6 +108,10 @@ def filter_candidates(
     pool, ids = candidates.pool_of_lines(
         lines, query_ids, lazy, fitted, names, chosen.k, texts=saved is not None
     )
+    trusted = None if saved is None else saved.defense.trusted_index
+    if trusted is not None and trusted.dim != pool.embeddings.shape[1]:
+        expected, found = f"an index of {pool.embeddings.shape[1]} columns", str(trusted.dim)
+        raise InputError("--memory", f"{expected}, as the candidates have", found, memory)
     # Of TiltBound all that it leaves out is told.
     selection = chosen.select(pool) if saved is None else saved.defense.select(pool, judge_all=True)
     told = _why if saved is None else _why_tilt_bound
@@ -124,7 +128,7 @@ def filter_candidates(
             say(axis_source.summary(one))
     if saved is not None:
         _say_unknown(saved.defense, selection)
-        _say_refused(selection)
+        _say_refused(saved.defense.k, selection)
 
 
 def _saved(
@@ -154,7 +158,9 @@ def _saved(
         raise InputError("--memory", "a file that `epibias calibrate` wrote", "none")
     saved = read_tilt_bound(memory)
     if k is not None and k != saved.defense.k:
-        raise InputError("--k", f"{saved.defense.k}, as the memory was made for", repr(k))
+        if saved.defense.memory is not None or saved.defense.has_echo_limit:
+            raise InputError("--k", f"{saved.defense.k}, as the memory was made for", repr(k))
+        saved = replace(saved, defense=replace(saved.defense, k=k))
     if trusted_until is None:
         return saved
     return replace(saved, defense=replace(saved.defense, trusted_until=trusted_until))
@@ -181,10 +187,11 @@ def _say_unknown(defense: TiltBound, selection: Selection) -> None:
     )
 
 
-def _say_refused(selection: Selection) -> None:
+def _say_refused(k: int, selection: Selection) -> None:
     """Tell how many questions got too little because their candidates are new."""
     told = selection.diagnostics
-    short = int((told["short"] & (told["n_refused"] > 0)).sum())
+    missing = k - told["n_selected"]
+    short = int(((missing > 0) & (told["n_refused"] >= missing)).sum())
     if short:
         say(
             f"epibias: warning: {short} of {len(selection)} questions got fewer passages than "

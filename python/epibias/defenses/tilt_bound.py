@@ -180,7 +180,7 @@ class TiltBound:
         'tilt_bound[echo=1, trusted_index=3 passages]'
         """
         trusted = index if isinstance(index, TrustedIndex) else TrustedIndex.of(index)
-        return cls(k, **{"echo": 1.0, "trusted_index": trusted, **options})
+        return cls(k, trusted_index=trusted, **{"echo": 1.0, **options})
 
     @classmethod
     def calibrated(

@@ -4,7 +4,8 @@ A passage is known again by eight sums of its unit vector's values with fixed si
 no text, no name and no time is needed, and no question asked before. In: the vectors of the index;
 later candidates' vectors. Out: marks of those that were not there. Vectors have to come from one's
 own encoder: who writes them himself can write one with any eight sums. From these no text can be
-read, but who guesses a passage, and has the encoder, can confirm the guess.
+read, but who guesses a passage, and has the encoder, can confirm the guess. What a vector does not
+hold no fingerprint tells: text behind the encoder's length is not known again.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _MOST_CELLS = 2048  # a side of the grid
 
 @dataclass(frozen=True, eq=False)
 class TrustedIndex:
-    """The passages of a trusted index, each by eight numbers.
+    """The passages of a trusted index, each by eight numbers (of fewer columns, as many).
 
     Parameters
     ----------
@@ -226,10 +227,12 @@ class TrustedIndex:
 
 @lru_cache(maxsize=16)
 def _signs(dim: int) -> Float32Array:
-    """Signs of the columns, the same for every index of this `dim`."""
-    signs = np.random.default_rng(dim).choice([-1.0, 1.0], dim).astype(np.float32)
-    signs.flags.writeable = False
-    return signs
+    """Signs of the columns, the same for every index of this `dim`: files are read for years."""
+    bits = hashlib.shake_128(f"epibias trusted index {dim}".encode()).digest((dim + 7) // 8)
+    signs = np.where(np.unpackbits(np.frombuffer(bits, np.uint8))[:dim], 1.0, -1.0)
+    made: Float32Array = signs.astype(np.float32)
+    made.flags.writeable = False
+    return made
 
 
 def _of_pool(embeddings: Float32Array) -> Float32Array:
