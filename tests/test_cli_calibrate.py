@@ -155,12 +155,11 @@ def indexed(tmp_path):
 @pytest.mark.parametrize("with_pools", [False, True])
 def test_an_index_guards_questions_that_nobody_asked(files, tmp_path, capsys, with_pools):
     clean = [[one["id"] for one in line["selected"]] for line in selected(files, "clean", capsys)]
-    made = ["calibrate", "--trusted-index", indexed(tmp_path), *files["common"], "--k", "3"]
-    made += [files["clean"], "--no-remember", "--false-removal", "0.5"] if with_pools else []
-    assert main([*made, "-o", files["memory"]]) == 0
+    made = ["calibrate", "--trusted-index", indexed(tmp_path), "--k", "3"]
+    pools = [files["clean"], *files["common"], "--no-remember", "--false-removal", "0.5"]
+    assert main([*made, *(pools if with_pools else []), "-o", files["memory"]]) == 0
     told = capsys.readouterr().err
-    assert "no question remembered" in told
-    assert ("6 clean pools" if with_pools else "48 passages") in told
+    assert ("6 clean pools; no question" if with_pools else "for any question and axis") in told
     assert "trusted_index=48 passages" in told
     saved = read_tilt_bound(files["memory"])
     assert len(saved.defense.trusted_index) == 48
@@ -180,7 +179,7 @@ def test_calibrate_needs_pools_or_an_index(files, tmp_path, capsys):
     assert "queries: expected a file of clean pools, or --trusted-index" in capsys.readouterr().err
     twice = [{"id": "a", "vector": [1.0] * 6}] * 2
     asked = ["calibrate", "--trusted-index", write(tmp_path / "twice.jsonl", twice)]
-    assert main([*asked, *files["common"], "-o", files["memory"]]) == 2
+    assert main([*asked, "-o", files["memory"]]) == 2
     assert "'a'" in capsys.readouterr().err
 
 
@@ -196,10 +195,11 @@ def test_an_index_that_does_not_fit_the_pools_is_told(files, tmp_path, capsys):
     assert main([*made, "--trusted-index", write(tmp_path / "other.jsonl", other)]) == 2
     assert "the passages that the clean pools are of, got none" in capsys.readouterr().err
     wide = [{**one, "vector": [*one["vector"], 1.0]} for one in lines]
-    alone = ["calibrate", *files["common"], "-o", files["memory"]]
-    assert main([*alone, "--trusted-index", write(tmp_path / "wide.jsonl", wide)]) == 2
-    assert "vectors of 6 columns, as the axis has, got 7" in capsys.readouterr().err
-    for option in (["--false-removal", "0.1"], ["--no-remember"], ["--remember"]):
+    assert main([*made, "--trusted-index", write(tmp_path / "wide.jsonl", wide)]) == 2
+    told = capsys.readouterr().err
+    assert "--trusted-index: expected vectors of 6 columns, as the clean pools have, got 7" in told
+    alone = ["calibrate", "-o", files["memory"]]
+    for option in (["--false-removal", "0.1"], ["--no-remember"], ["--remember"], files["common"]):
         assert main([*alone, "--trusted-index", indexed(tmp_path), *option]) == 2
         told = capsys.readouterr().err
         assert f"{option[0]}: expected no such option without clean pools" in told
@@ -224,7 +224,7 @@ def test_an_index_that_does_not_fit_the_pools_is_told(files, tmp_path, capsys):
 def test_an_index_goes_with_any_k_and_a_pool_that_is_too_small_is_not_its_fault(
     files, tmp_path, capsys
 ):
-    made = ["calibrate", "--trusted-index", indexed(tmp_path), *files["common"]]
+    made = ["calibrate", "--trusted-index", indexed(tmp_path)]
     assert main([*made, "-o", files["memory"]]) == 0
     found = selected(files, "clean", capsys, "--k", "2")
     assert all(len(line["selected"]) == 2 for line in found)
@@ -235,7 +235,7 @@ def test_an_index_goes_with_any_k_and_a_pool_that_is_too_small_is_not_its_fault(
 
 def test_questions_without_trusted_candidates_are_told(files, tmp_path, capsys):
     few = [{"id": "a", "vector": [9.0, 0, 0, 0, 0, 1]}, {"id": "b", "vector": [0, 9.0, 0, 0, 0, 1]}]
-    made = ["calibrate", *files["common"], "-o", files["memory"], "--k", "3"]
+    made = ["calibrate", "-o", files["memory"], "--k", "3"]
     assert main([*made, "--trusted-index", write(tmp_path / "few.jsonl", few)]) == 0
     assert all(line["known"] == "nothing" for line in selected(files, "clean", capsys))
     asked = ["filter", files["clean"], *files["common"], "--defense", "tilt_bound"]

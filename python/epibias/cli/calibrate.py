@@ -13,6 +13,7 @@ from epibias.cli.streams import say
 from epibias.errors import InputError
 
 if TYPE_CHECKING:
+    from epibias.cli.axis_source import LazyEncoder
     from epibias.defenses.trusted_index import TrustedIndex
     from epibias.pool import CandidatePool
 
@@ -64,7 +65,6 @@ def calibrate(
     from epibias.cli import axis_source, candidates, jsonl
     from epibias.defenses import TiltBound
     from epibias.defenses.tilt_bound_file import SavedTiltBound, write_tilt_bound
-    from epibias.defenses.trusted_index import TrustedIndex
 
     if output == "-":
         raise InputError("--output", "a file", "'-'")
@@ -72,50 +72,64 @@ def calibrate(
         raise InputError("queries", "a file of clean pools, or --trusted-index", "none")
     check_output(output)
     lazy = axis_source.LazyEncoder(encoder, cache=cache)
+    trusted = None if trusted_index is None else _index_of(trusted_index, lazy)
+    if queries is None:
+        remembering = "--no-remember" if remember is False else "--remember"
+        unread = {
+            "--anchors": anchors,
+            "--axis": axis,
+            "--method": method,
+            "--penalty": penalty,
+            "--center": center,
+            "--false-removal": false_removal,
+            remembering: remember,
+        }
+        for option, value in unread.items():
+            if value is not None:
+                raise InputError(option, "no such option without clean pools", "it")
+        assert trusted is not None  # noqa: S101  for mypy; one of the two is there
+        guard = TiltBound.of_index(trusted, k, newcomer_share=newcomer_share)
+        write_tilt_bound(SavedTiltBound(guard, {}), output)
+        say(f"{guard.name}, for any question and axis, in {output}")
+        return
     fitted, names = axis_source.axis_of_options(
         anchors, axis, lazy, method=method, penalty=penalty, center=center
     )
-    trusted = None
-    if trusted_index is not None:
-        passages = jsonl.read_lines(trusted_index, "--trusted-index")
-        jsonl.passage_ids(passages)  # refuses one that is there twice
-        trusted = TrustedIndex.of(lazy.passages(passages, "--trusted-index"))
-        if trusted.dim != fitted.dim:
-            expected = f"vectors of {fitted.dim} columns, as the axis has"
-            raise InputError("--trusted-index", expected, str(trusted.dim), trusted_index)
-    if queries is None:
-        assert trusted is not None  # noqa: S101  for mypy; one of the two is there
-        remembering = "--no-remember" if remember is False else "--remember"
-        for option, value in (("--false-removal", false_removal), (remembering, remember)):
-            if value is not None:
-                raise InputError(option, "no such option without clean pools", "it")
-        defense = TiltBound.of_index(trusted, k, newcomer_share=newcomer_share)
-        source = f"{len(trusted)} passages"
-    else:
-        lines = jsonl.read_lines(queries, "queries")
-        pool, _ = candidates.pool_of_lines(
-            lines, jsonl.query_ids(lines), lazy, fitted, names, k, texts=True
-        )
-        if trusted is not None:
-            _check_index(trusted, pool, remembered=remember is not False)
-        defense = TiltBound.calibrated(
-            pool,
-            k,
-            false_removal=0.05 if false_removal is None else false_removal,
-            remember=remember is not False,
-            newcomer_share=newcomer_share,
-            trusted_index=trusted,
-        )
-        source = f"{pool.n_queries} clean pools"
+    lines = jsonl.read_lines(queries, "queries")
+    pool, _ = candidates.pool_of_lines(
+        lines, jsonl.query_ids(lines), lazy, fitted, names, k, texts=True
+    )
+    if trusted is not None:
+        _check_index(trusted, pool, remembered=remember is not False)
+    defense = TiltBound.calibrated(
+        pool,
+        k,
+        false_removal=0.05 if false_removal is None else false_removal,
+        remember=remember is not False,
+        newcomer_share=newcomer_share,
+        trusted_index=trusted,
+    )
     write_tilt_bound(SavedTiltBound.of(defense, fitted, names), output)
     for one in axis_source.describe(fitted, names):
         say(axis_source.summary(one))
     kept = f"{len(defense.memory)} questions" if defense.memory is not None else "no question"
-    say(f"{defense.name} from {source}; {kept} remembered in {output}")
+    say(f"{defense.name} from {pool.n_queries} clean pools; {kept} remembered in {output}")
+
+
+def _index_of(path: str, lazy: LazyEncoder) -> TrustedIndex:
+    from epibias.cli import jsonl
+    from epibias.defenses.trusted_index import TrustedIndex
+
+    passages = jsonl.read_lines(path, "--trusted-index")
+    jsonl.passage_ids(passages)  # refuses one that is there twice
+    return TrustedIndex.of(lazy.passages(passages, "--trusted-index"))
 
 
 def _check_index(trusted: TrustedIndex, pool: CandidatePool, *, remembered: bool) -> None:
     """Refuse an index that has none of the clean candidates; warn of one that lacks some."""
+    if trusted.dim != pool.embeddings.shape[1]:
+        expected = f"vectors of {pool.embeddings.shape[1]} columns, as the clean pools have"
+        raise InputError("--trusted-index", expected, str(trusted.dim))
     new = trusted.newcomers(pool, np.ones(pool.n_queries, np.bool_))
     count, total = np.count_nonzero(new), len(new)
     if count == total:

@@ -34,7 +34,7 @@ class SavedTiltBound:
     ----------
     defense : TiltBound
     axes : mapping of str or None to float32 [dim]
-        By topic; None is the axis of all.
+        By topic; None is the axis of all. Empty where there is no memory: any axis will do.
 
     Examples
     --------
