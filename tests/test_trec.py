@@ -57,7 +57,7 @@ def test_ir_measures_agrees_with_the_raw_rows(result, attack, tag):
 
 def test_scores_fall_strictly_and_keep_the_order_of_the_defence(result):
     files = sorted((result.folder / "trec").rglob("*.run"))
-    assert len(files) == 9 * (2 + 5 * 3)
+    assert len(files) == 9 * (2 + 6 * 3)
     for path in files:
         by_query: dict[str, list[tuple[int, float, str]]] = {}
         for line in path.read_text(encoding="utf-8").splitlines():

@@ -154,7 +154,7 @@ class Plan:
     --------
     >>> plan = demo_plan()
     >>> len(plan.attacks), len(plan.defenses), plan.n_cells
-    (9, 7, 189)
+    (9, 8, 216)
     """
 
     k: int
