@@ -104,13 +104,13 @@ class Folds {
     // With the GIL. Python may hand it to another thread meanwhile, which then makes its own: a
     // lock here would wait for the GIL, and the GIL for the lock.
     static const Folds& made() {
-        const Folds* known = made_.load(std::memory_order_acquire);
+        const Folds* known = Folds::known();
         if (known != nullptr) return *known;
         const auto* own = new Folds();  // lives as long as the process
-        return made_.compare_exchange_strong(known, own) ? *own : *known;
+        return place().compare_exchange_strong(known, own) ? *own : *known;
     }
     // Without: null where nobody has asked yet.
-    static const Folds* known() { return made_.load(std::memory_order_acquire); }
+    static const Folds* known() { return place().load(std::memory_order_acquire); }
 
     [[nodiscard]] std::uint16_t of(std::uint32_t point) const {
         return point - kFirst < kEnd - kFirst ? of_[point - kFirst] : kNone;
@@ -132,10 +132,11 @@ class Folds {
     }
 
     std::uint16_t of_[kEnd - kFirst] = {};
-    static std::atomic<const Folds*> made_;
+    static std::atomic<const Folds*>& place() {
+        static constinit std::atomic<const Folds*> made = nullptr;
+        return made;
+    }
 };
-
-std::atomic<const Folds*> Folds::made_ = nullptr;
 
 // The text as read, in units as wide as its own; false where a point needs the long way.
 template <typename Unit>

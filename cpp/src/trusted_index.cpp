@@ -174,7 +174,8 @@ void fingerprints(MatrixView<const float> rows, std::span<const float> signs,
         }
         double far_sums[kFingerprintNumbers] = {};
         const double length = far_sketch(values, signs, far_sums);
-        if (!(length > 0 && std::isfinite(length))) {
+        const bool is_row = length > 0 && std::isfinite(length);
+        if (!is_row) {
             refuse("rows", "finite rows other than 0",
                    "a length of " + number_text(length) + " (row " + std::to_string(row) + ")");
         }
@@ -194,7 +195,7 @@ void mark_untrusted(const TrustedTable& table, MatrixView<const float> fingerpri
     const std::int64_t n_queries = std::max<std::int64_t>(std::ssize(offsets) - 1, 0);
     check_offsets(offsets, n_queries, fingerprints.n_rows);
     std::vector<std::int64_t> taken;
-    for (std::size_t query = 0; query < static_cast<std::size_t>(n_queries); ++query) {
+    for (std::size_t query = 0; query + 1 < offsets.size(); ++query) {
         taken.clear();
         for (std::int64_t row = offsets[query]; row < offsets[query + 1]; ++row) {
             const std::int64_t nearest = grid.nearest(fingerprints.row(row), taken);

@@ -48,7 +48,7 @@ struct Asked {
     std::vector<std::string> questions, passages;
     std::vector<double> limits, limits_of_two;
     bool every_candidate;
-    Marks tested = {}, by_others = {};
+    Marks tested, by_others;
 };
 
 struct Reading {
@@ -170,7 +170,7 @@ TEST_CASE("bounded_selection: a text is read where a selection comes to it") {
     // From (1, 1) the third would reach 0, and so would the last: the third says the question.
     const Pools pools = one_query({0.9F, 0.8F, 0.7F, 0.6F, 0.5F}, {1, 1, -1, 5, -1}, 0.1);
     const std::vector<std::string> texts = {"yes", "no", "we ban cars", "ban cars", "never"};
-    Asked asked{{"Ban cars?"}, texts, {0.5}, {kNan}, false};
+    Asked asked{{"Ban cars?"}, texts, {0.5}, {kNan}, false, {}, {}};
     Reading found = read(pools, asked, 2);
     CHECK(found.selected.chosen == Marks{1, 0, 0, 0, 1});
     CHECK(found.judged == Marks{1, 1, 2, 0, 1});
@@ -192,14 +192,15 @@ TEST_CASE("bounded_selection: a text is read where a selection comes to it") {
 TEST_CASE("bounded_selection: two of the first k are held to a lower limit than one") {
     const Pools pools = one_query({0.9F, 0.8F, 0.7F, 0.6F, 0.5F}, {0, 0, 0, 0, 0}, kInfinity);
     const std::vector<std::string> texts = {"bans", "ban ca", "trams", "rain", "bans"};
-    Asked asked{{"Ban cars?"}, texts, {0.9}, {0.2}, false};  // .25, .5 and .25 of it
+    Asked asked{{"Ban cars?"}, texts, {0.9}, {0.2}, false, {}, {}};  // .25, .5 and .25 of it
     CHECK(read(pools, asked, 2).judged == Marks{2, 2, 1, 1, 0});
     CHECK(read(pools, asked, 2).selected.chosen == Marks{0, 0, 1, 1, 0});
     asked.limits_of_two = {0.3};  // one exceeds it
     CHECK(read(pools, asked, 2).judged == Marks{1, 1, 0, 0, 0});
     asked.limits = {0.3};
     CHECK(read(pools, asked, 2).judged == Marks{1, 2, 1, 0, 0});
-    asked = {{"Ban cars?"}, texts, {0.2}, {0.3}, true};  // the limit of one is the lower one
+    asked = {{"Ban cars?"}, texts, {0.2}, {0.3},
+             true,          {},    {}};  // the limit of one is the lower one
     CHECK(read(pools, asked, 2).judged == Marks{2, 2, 1, 1, 2});
     asked.questions = {"?"};  // without a triple nothing says it
     CHECK(read(pools, asked, 2).judged == Marks(5, 1));
@@ -211,7 +212,9 @@ TEST_CASE("bounded_selection: what is read does not depend on threads") {
                 {},
                 std::vector<double>(300, 0.3),
                 std::vector<double>(300, kNan),
-                false};
+                false,
+                {},
+                {}};
     for (std::size_t row = 0; row < pools.scores.size(); ++row) {
         asked.passages.emplace_back(row % 3 == 0 ? "ban cars" : row % 5 == 0 ? "cars" : "rain");
     }
@@ -250,9 +253,9 @@ TEST_CASE("bounded_selection: error texts") {
     CHECK(message_of([&] { run(bad, 2); }) ==
           "scores: expected 3 values, as many as similarities, got 2");
     const std::vector<std::string> texts(3, "a");
-    CHECK(message_of([&] { read(good, {{"a"}, texts, {1, 1}, {1}, false}, 2); }) ==
+    CHECK(message_of([&] { read(good, {{"a"}, texts, {1, 1}, {1}, false, {}, {}}, 2); }) ==
           "limits: expected 1 values, as many as queries, got 2");
-    CHECK(message_of([&] { read(good, {{"a"}, texts, {1}, {}, false}, 2); }) ==
+    CHECK(message_of([&] { read(good, {{"a"}, texts, {1}, {}, false, {}, {}}, 2); }) ==
           "limits_of_two: expected 1 values, as many as queries, got 0");
     bad = good;
     bad.offsets = {0, 2};
