@@ -11,13 +11,6 @@
 
 namespace epibias::biasdef {
 
-inline void check_length(const char* argument, const char* other, std::size_t got,
-                         std::size_t expected) {
-    if (got == expected) return;
-    refuse(argument, std::to_string(expected) + " values, as many as " + other,
-           std::to_string(got));
-}
-
 inline void check_options(const BiasDefOptions& options) {
     check_at_least("k", options.k, 1);
     check_at_least("min_kept", options.min_kept, 1);

@@ -28,14 +28,14 @@ using Marks = std::vector<std::uint8_t>;
 // ---- checks --------------------------------------------------------------------------------
 
 void check(const BiasDefInput& given, std::int64_t n_queries, const BiasDefOptions& options) {
-    biasdef::check_length("scores", "similarities", given.scores.size(), given.similarities.size());
+    check_count("scores", "similarities", given.scores.size(), given.similarities.size());
     check_offsets(given.offsets, n_queries, std::ssize(given.similarities));
     check_finite("similarities", given.offsets, given.similarities);
     check_finite("scores", given.offsets, given.scores);
     biasdef::check_options(options);
     const auto n = static_cast<std::size_t>(n_queries);
     if (options.side_auto) {
-        biasdef::check_length("neutral_centres", "queries", given.neutral_centres.size(), n);
+        check_count("neutral_centres", "queries", given.neutral_centres.size(), n);
         for (std::size_t query = 0; query < n; ++query) {
             const double centre = given.neutral_centres[query];
             if (std::isfinite(centre)) continue;
@@ -44,7 +44,7 @@ void check(const BiasDefInput& given, std::int64_t n_queries, const BiasDefOptio
         }
     }
     if (!options.sweep.query_ids.empty()) {
-        biasdef::check_length("query_ids", "queries", options.sweep.query_ids.size(), n);
+        check_count("query_ids", "queries", options.sweep.query_ids.size(), n);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <ranges>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -66,34 +67,14 @@ class RememberedLine {
     [[nodiscard]] std::size_t size() const { return pairs_.size() / 2; }
     [[nodiscard]] double similarity(std::size_t place) const { return pairs_[2 * place]; }
     [[nodiscard]] std::size_t first_from(double value) const {
-        std::size_t low = 0;
-        std::size_t high = size();
-        while (low < high) {
-            const std::size_t middle = low + (high - low) / 2;
-            if (similarity(middle) < value) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        return low;
+        const auto places = std::views::iota(std::size_t{0}, size());
+        const auto of = [this](std::size_t place) { return similarity(place); };
+        return static_cast<std::size_t>(std::ranges::lower_bound(places, value, {}, of) -
+                                        places.begin());
     }
 
     std::span<const double> pairs_;
     std::vector<std::uint8_t> is_taken_;
-};
-
-// ---- who is refused --------------------------------------------------------------------------
-
-class OfSource {
-  public:
-    explicit OfSource(std::int64_t most) : most_(most) {}
-    void clear() { taken_.clear(); }
-    [[nodiscard]] bool has_room(std::int64_t source) { return taken_[source]++ < most_; }
-
-  private:
-    std::int64_t most_;
-    std::unordered_map<std::int64_t, std::int64_t> taken_;
 };
 
 }  // namespace
@@ -156,7 +137,7 @@ void refuse_newcomers(const NewcomersInput& given, std::span<std::uint8_t> refus
     if (!given.sources.empty()) {
         check_count("sources", "is_new", given.sources.size(), n_candidates);
     }
-    OfSource of_source(given.most_of_source);
+    std::unordered_map<std::int64_t, std::int64_t> n_of_source;
     for (std::size_t query = 0; query < n_refused.size(); ++query) {
         const auto first = static_cast<std::size_t>(given.offsets[query]);
         const auto end = static_cast<std::size_t>(given.offsets[query + 1]);
@@ -164,10 +145,12 @@ void refuse_newcomers(const NewcomersInput& given, std::span<std::uint8_t> refus
             given.is_new.subspan(first, end - first), [](std::uint8_t mark) { return mark != 0; });
         const bool is_wave = n_new > given.most_in_pool[query];
         std::int64_t n_passed = 0;
-        of_source.clear();
+        n_of_source.clear();
         for (std::size_t row = first; row < end; ++row) {
             bool passes = given.is_new[row] != 0 && !is_wave;
-            if (passes && !given.sources.empty()) passes = of_source.has_room(given.sources[row]);
+            if (passes && !given.sources.empty()) {
+                passes = n_of_source[given.sources[row]]++ < given.most_of_source;
+            }
             passes = passes && n_passed < given.most_in_selection;
             n_passed += passes ? 1 : 0;
             refused[row] = given.is_new[row] != 0 && !passes ? 1 : 0;

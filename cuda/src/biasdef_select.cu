@@ -115,8 +115,7 @@ void biasdef_select(const BiasDefInput& given, const BiasDefResult& result,
                     Fault* fault, Stream stream) {
     const std::size_t n_queries = result.n_kept.size();
     const std::int64_t n_candidates = std::ssize(given.similarities);
-    epibias::biasdef::check_length("scores", "similarities", given.scores.size(),
-                                   given.similarities.size());
+    epibias::check_count("scores", "similarities", given.scores.size(), given.similarities.size());
     if (given.offsets.size() != n_queries + 1 || (n_queries == 0 && n_candidates > 0)) {
         refuse("offsets", std::to_string(n_queries + 1) + " of them, one more than queries",
                std::to_string(given.offsets.size()));
@@ -124,12 +123,10 @@ void biasdef_select(const BiasDefInput& given, const BiasDefResult& result,
     epibias::biasdef::check_options(options);
     check_sweep_options(options);
     if (options.side_auto) {
-        epibias::biasdef::check_length("neutral_centres", "queries", given.neutral_centres.size(),
-                                       n_queries);
+        epibias::check_count("neutral_centres", "queries", given.neutral_centres.size(), n_queries);
     }
     if (!options.sweep.query_ids.empty()) {
-        epibias::biasdef::check_length("query_ids", "queries", options.sweep.query_ids.size(),
-                                       n_queries);
+        epibias::check_count("query_ids", "queries", options.sweep.query_ids.size(), n_queries);
     }
     require_fault_places("offsets", static_cast<std::int64_t>(n_queries), 1);
     poison(result, stream);

@@ -90,8 +90,9 @@ class Learner:
         return self._trusted[1]
 
     def _calibrated(self, clean: EncodedCorpus, question: str) -> TiltBound:
-        if self.false_removal is None or self.others is None:
+        if self.false_removal is None:
             return TiltBound(self.k, **self.parameters)
+        assert self.others is not None  # noqa: S101  a calibration without them would be none
         questions, encoder = self.others()
         known = questions[: MOST_POOLS + 1]
         # Those beyond the first few leave out the same last one, and share a defence.
